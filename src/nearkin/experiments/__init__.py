@@ -1,0 +1,1 @@
+"""The paper's section 4, runnable."""

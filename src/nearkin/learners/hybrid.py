@@ -1,0 +1,125 @@
+"""HYB: ratings and labels in one distance (section 3.4).
+
+HYB is no solver of its own: a soft classifier gives class probabilities u, and any learner of
+ratings runs on pair features that have the class terms at their end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, clone
+
+from nearkin.classifiers import KernelClassifier
+from nearkin.data import UNLABELLED, Ratings, check_ratings
+from nearkin.learners.common import column_names, names_of, provenance, read_features
+from nearkin.learners.nca import labelled
+from nearkin.learners.ordinal import OrdinalRegression
+from nearkin.metric import Metric
+from nearkin.pairs import PairFeatures
+from nearkin.solvers import Solution
+
+
+class PairLearner(Protocol):
+    """What ``Hybrid(learner=...)`` needs: a scikit-learn estimator with this one method."""
+
+    def fit_pairs(self, features: PairFeatures, ratings: Ratings) -> Solution:
+        """Return non-negative coefficients of the pair features in ``Solution.theta``."""
+
+
+class Hybrid(BaseEstimator):
+    """One distance from ordinal ratings and class labels.
+
+    ``d2 = sum_k r_k (x_k - x'_k)^2 + u . Q u'``, where u is one-hot for a labelled object and
+    the classifier's posterior for any other.
+
+    Parameters
+    ----------
+    learner : estimator with ``fit_pairs``, optional
+        Learns from ratings (the paper's algorithm B). ``OrdinalRegression()`` by default;
+        ``ConvexOptimization()`` is the paper's choice. See ``PairLearner`` to write one.
+    classifier : classifier with ``predict_proba``, optional
+        Learns from labels (the paper's algorithm A). ``KernelClassifier()`` by default.
+
+    Attributes
+    ----------
+    metric_ : Metric
+    solution_ : Solution
+    points_ : Points
+        The training objects, labels included: the database to search.
+    learner_, classifier_
+        The fitted parts.
+    classes_ : ndarray
+        Class names, in the order of ``metric_.class_costs``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nearkin as nk
+    >>> rng = np.random.default_rng(0)
+    >>> X, y = rng.normal(size=(40, 3)), np.repeat(["cyst", "other"], 20)
+    >>> a, b = np.triu_indices(40, k=1)
+    >>> level = np.where(y[a] == y[b], 3, 1) - (np.abs(X[a, 0] - X[b, 0]) > 1)
+    >>> est = nk.Hybrid().fit(X, y, nk.Ratings(a, b, np.clip(level, 1, 3)))
+    >>> Q = est.metric_.class_costs
+    >>> bool(Q[0, 1] > Q[0, 0])
+    True
+    """
+
+    def __init__(self, *, learner: Any = None, classifier: Any = None) -> None:
+        self.learner = learner
+        self.classifier = classifier
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike | None = None, ratings: Ratings | None = None
+    ) -> Hybrid:
+        """Learn the distance.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_objects, K)
+            Features.
+        y : array-like, shape (n_objects,)
+            Labels; None, NaN or -1 where unknown. Objects need neither a label nor a rating.
+        ratings : Ratings
+            Rated pairs of rows of X, labelled or not.
+        """
+        x = read_features(self, X)
+        ratings = check_ratings(ratings, len(x), "Hybrid")
+        codes, self.classes_ = labelled(y, len(x), "Hybrid")
+        u = self._class_probabilities(x, codes)
+        names = names_of(self)
+        features = PairFeatures(x, u, column_names(names, x.shape[1], self.classes_))
+        self.learner_ = OrdinalRegression() if self.learner is None else clone(self.learner)
+        self.solution_ = self.learner_.fit_pairs(features, ratings)
+        r, Q = features.split(np.asarray(self.solution_.theta, dtype=np.float64))
+        self.metric_ = Metric(
+            weights=r,
+            class_costs=Q,
+            classes=self.classes_,
+            classifier=getattr(self.classifier_, "posterior_", self.classifier_),
+            center=x.mean(axis=0, dtype=np.float64),
+            feature_names=names,
+            provenance=provenance(self, self.solution_, len(x), len(ratings)),
+        )
+        self.points_ = self.metric_.points(x, proba=u)
+        return self
+
+    def _class_probabilities(
+        self, x: NDArray[np.float64], codes: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Return u: one-hot where the class is known, the posterior elsewhere  (n, M)."""
+        known = codes != UNLABELLED
+        classifier = KernelClassifier() if self.classifier is None else clone(self.classifier)
+        self.classifier_ = classifier.fit(x[known], self.classes_[codes[known]])
+        u = np.eye(len(self.classes_))[np.where(known, codes, 0)]
+        if not known.all():
+            u[~known] = self.classifier_.predict_proba(x[~known])
+        return u
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags

@@ -1,0 +1,290 @@
+"""Tables in: objects and ratings by id, from CSV, Parquet or a DataFrame.
+
+All bad rows of a table are reported in one error. Ids are read as text, so that 7 in a
+spreadsheet and 7 in a database are the same object.
+"""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.data import Objects, Ratings
+
+Column = list[Any]
+MISSING_TEXT = ("", "nan", "NaN", "-1")
+SHOWN = 5
+
+
+@dataclass
+class Table:
+    """Columns by name, and where each row stood."""
+
+    source: str
+    columns: dict[str, Column]
+    where: Callable[[int], str]
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(next(iter(self.columns.values()), []))
+
+    def column(self, name: str) -> Column:
+        """Return a column that must be there."""
+        if name not in self.columns:
+            raise ValueError(
+                f"{self.source}: there is no column {name!r}; found {list(self.columns)[:20]}."
+            )
+        return self.columns[name]
+
+    def complain(self, what: str, rows: Iterable[int]) -> None:
+        """Note a problem of some rows, to be raised with all the others."""
+        rows = list(rows)
+        if rows:
+            shown = ", ".join(self.where(row) for row in rows[:SHOWN])
+            more = f", ... ({len(rows)} in all)" if len(rows) > SHOWN else ""
+            self.problems.append(f"{what}: {shown}{more}")
+
+    def raise_problems(self) -> None:
+        """Raise one error with everything that is wrong."""
+        if self.problems:
+            lines = "\n".join(f"  - {problem}" for problem in self.problems)
+            raise ValueError(f"{self.source} cannot be used:\n{lines}")
+
+
+def read_objects(
+    source: Any,
+    *,
+    id: str = "id",  # noqa: A002 - the column's name in the table
+    label: str = "label",
+    features: Sequence[str] | None = None,
+) -> Objects:
+    """Read a table of objects.
+
+    Parameters
+    ----------
+    source : path of a .csv or .parquet file, DataFrame, or dict of columns
+        One row for each object.
+    id, label : str
+        Names of the columns with the identifier and, if there is one, the label. An empty
+        label, NaN, None or -1 means unknown.
+    features : sequence of str, optional
+        Columns to use as features; all others by default.
+
+    Examples
+    --------
+    >>> import nearkin as nk
+    >>> objects = nk.read_objects({"id": ["p", "q"], "label": ["cyst", None], "size": [4.1, 12]})
+    >>> objects.X.tolist(), objects.y.tolist(), objects.feature_names
+    ([[4.1], [12.0]], ['cyst', None], ['size'])
+    """
+    table = read_table(source, "objects")
+    ids = [_text(value) for value in table.column(id)]
+    table.complain("no id", (row for row, key in enumerate(ids) if key is None))
+    table.complain("id seen before", _repeats(ids))
+    names = [name for name in table.columns if name not in (id, label)]
+    if features is not None:
+        names = list(features)
+    if not names:
+        table.problems.append(f"no feature columns beside {id!r} and {label!r}")
+    columns = [_numbers(table, name, features is None) for name in names]
+    table.raise_problems()
+    X = np.column_stack(columns)
+    if len(X) > 1:
+        constant = [name for name, column in zip(names, X.T, strict=True) if np.ptp(column) == 0]
+        if constant:
+            warnings.warn(
+                f"{table.source}: constant feature(s) {', '.join(constant[:SHOWN])} "
+                f"({len(constant)} in all) cannot tell objects apart.",
+                UserWarning,
+                stacklevel=2,
+            )
+    labels = table.columns.get(label, [None] * table.n_rows)
+    y = np.array([None if _is_missing(value) else value for value in labels], dtype=object)
+    return Objects(np.array(ids, dtype=object), X, y, names)
+
+
+def read_ratings(
+    source: Any,
+    objects: Objects | Sequence[Any],
+    *,
+    a: str = "a",
+    b: str = "b",
+    rating: str = "rating",
+    rater: str = "rater",
+    weight: str = "weight",
+    n_levels: int = 3,
+) -> Ratings:
+    """Read a table of ratings of pairs of objects, given by id.
+
+    Parameters
+    ----------
+    source : path of a .csv or .parquet file, DataFrame, or dict of columns
+        One row for each rating.
+    objects : Objects or sequence of ids
+        The objects, in the order of the rows of X.
+    a, b, rating, rater, weight : str
+        Names of the columns; the last two may be absent.
+    n_levels : int, default=3
+        Ratings run from 1 (dissimilar) to this.
+
+    Examples
+    --------
+    >>> import nearkin as nk
+    >>> nk.read_ratings({"a": ["p"], "b": ["q"], "rating": [3]}, ["p", "q"])
+    Ratings(1 ratings, levels 1/2/3: 0/0/1)
+    """
+    table = read_table(source, "ratings")
+    if not isinstance(objects, Objects):
+        keys = np.array([_text(key) for key in objects], dtype=object)
+        objects = Objects(keys, np.empty((len(keys), 0)), np.empty(0))
+    ends = []
+    for name in (a, b):
+        rows = objects.rows([_text(value) for value in table.column(name)])
+        unknown = np.flatnonzero(rows < 0)
+        examples = sorted({str(table.columns[name][row]) for row in unknown})[:SHOWN]
+        table.complain(f"unknown id in column {name!r} (such as {', '.join(examples)})", unknown)
+        ends.append(rows)
+    itself = (ends[0] == ends[1]) & (ends[0] >= 0)
+    table.complain("an object rated against itself", np.flatnonzero(itself))
+    level = np.array([_number(value) for value in table.column(rating)])
+    with np.errstate(invalid="ignore"):
+        fine = (level >= 1) & (level <= n_levels) & (level % 1 == 0)
+    table.complain(
+        f"{rating} is not a whole number in 1..{n_levels} (n_levels= sets the scale)",
+        np.flatnonzero(~fine),
+    )
+    weights = None
+    if weight in table.columns:
+        weights = np.array([_number(value) for value in table.columns[weight]])
+        bad = ~(np.isfinite(weights) & (weights > 0))
+        table.complain("weight is not a positive number", np.flatnonzero(bad))
+    table.raise_problems()
+    raters = table.columns.get(rater)
+    return Ratings(
+        ends[0],
+        ends[1],
+        level.astype(np.int64),
+        rater=None if raters is None else np.array(raters, dtype=object),
+        weight=weights,
+        n_levels=n_levels,
+    )
+
+
+def read_table(source: Any, what: str) -> Table:
+    """Return the columns of a CSV or Parquet file, a DataFrame or a dict of columns."""
+    if isinstance(source, str | Path):
+        path = Path(source)
+        if not path.is_file():
+            raise FileNotFoundError(f"{path}: there is no such file to read {what} from.")
+        readers = {".csv": _read_csv, ".parquet": _read_parquet}
+        if path.suffix not in readers:
+            raise ValueError(f"{path}: {what} are read from .csv or .parquet files.")
+        table = readers[path.suffix](path)
+    else:
+        names = list(getattr(source, "columns", source))
+        columns = {str(name): _as_list(source[name]) for name in names}
+        table = Table(f"the {what} table", columns, lambda row: f"row {row}")
+    lengths = {name: len(column) for name, column in table.columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"{table.source}: columns differ in length: {lengths}.")
+    if table.n_rows == 0:
+        raise ValueError(f"{table.source}: no rows.")
+    return table
+
+
+def _read_csv(path: Path) -> Table:
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        reader = csv.reader(file)
+        try:
+            header = next((row for row in reader if row), [])
+            rows, lines = [], []
+            for row in reader:
+                if row:
+                    rows.append(row)
+                    lines.append(reader.line_num)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise ValueError(f"{path}, line {reader.line_num}: not a CSV table: {error}") from error
+    table = Table(str(path), {}, lambda row: f"line {lines[row]}")
+    if len(set(header)) < len(header):
+        table.problems.append(f"column names are repeated: {header}")
+    wrong = [row for row, cells in enumerate(rows) if len(cells) != len(header)]
+    table.complain(f"not {len(header)} cells as in the header", wrong)
+    table.raise_problems()
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in header]
+    table.columns = dict(zip(header, columns, strict=True))
+    return table
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        from pyarrow import parquet  # noqa: PLC0415 - an extra, loaded when it is needed
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs pyarrow: pip install 'nearkin[tables]'") from error
+    table = parquet.read_table(path)
+    columns = {name: table.column(name).to_pylist() for name in table.column_names}
+    return Table(str(path), columns, lambda row: f"row {row}")
+
+
+def _as_list(column: Any) -> Column:
+    to_list = getattr(column, "tolist", None) or getattr(column, "to_list", None)
+    return list(to_list() if to_list else column)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, str):
+        return value.strip() in MISSING_TEXT
+    return bool(value != value or value == -1)
+
+
+def _text(value: Any) -> str | None:
+    """Return an id as text, None if there is none."""
+    if isinstance(value, str):
+        return value.strip() or None
+    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _number(value: Any) -> float:
+    """Return a cell as a number, NaN if it is none."""
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("nan")
+
+
+def _numbers(table: Table, name: str, by_default: bool) -> NDArray[np.float64]:
+    cells = table.column(name)
+    values = np.array([_number(cell) for cell in cells])
+    bad = np.flatnonzero(~np.isfinite(values))
+    if len(bad) == len(values) and by_default:
+        table.problems.append(
+            f"column {name!r} holds no numbers (such as {cells[0]!r}); name the features with "
+            "features=[...]"
+        )
+    else:
+        table.complain(f"feature {name!r} is not a finite number", bad)
+    return values
+
+
+def _repeats(ids: Sequence[Any]) -> list[int]:
+    seen: set[Any] = set()
+    repeats = []
+    for row, key in enumerate(ids):
+        if key is not None and key in seen:
+            repeats.append(row)
+        seen.add(key)
+    return repeats
