@@ -48,9 +48,7 @@ def similar_cost(X, a, b, level, r, top=3):
 
 
 def dissimilar_distance(X, a, b, level, r):
-    return sum(
-        math.sqrt(d2(X[i], X[j], r)) for i, j, v in zip(a, b, level, strict=True) if v == 1
-    )
+    return sum(math.sqrt(d2(X[i], X[j], r)) for i, j, v in zip(a, b, level, strict=True) if v == 1)
 
 
 def nca_log_likelihood(X, y, r):

@@ -80,7 +80,7 @@ def test_all_bad_rating_rows_in_one_error(folder):
 
 def test_a_column_of_words_asks_for_features():
     table = {"id": ["p", "q"], "picture": ["p.png", "q.png"], "size": [1, 2]}
-    with pytest.raises(ValueError, match="'picture' holds no numbers.*features="):
+    with pytest.raises(ValueError, match=r"'picture' holds no numbers.*features="):
         nk.read_objects(table)
     assert nk.read_objects(table, features=["size"]).X.tolist() == [[1.0], [2.0]]
 

@@ -1,4 +1,4 @@
-"""Projected Newton on z >= lower, a limited-memory path for many coefficients, one result.
+"""Projected Newton on z >= lower, with a Hessian or without one, and one kind of result.
 
 Each Newton step minimises the quadratic model over the bounds exactly (``bounded_step``), so the
 set of coefficients at zero settles within a few passes over the pairs, and the step is always a
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from array_api_compat import array_namespace, device
+from array_api_compat import array_namespace
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 from sklearn.exceptions import ConvergenceWarning
@@ -25,8 +25,8 @@ from nearkin.pairs import Array
 from nearkin.steps import bounded_step, conjugate_gradients
 
 MAX_NEWTON = 512  # coefficients: beyond, a Hessian costs more than products with it
-ROUGH = 1e-3  # where L-BFGS hands over to Newton
 ARMIJO = 1e-4
+SMALLEST = 1e-6  # part of a step
 RUNAWAY = 1e-3  # a relative Newton step this long at a vanished gradient leads to infinity
 
 
@@ -78,55 +78,68 @@ class Progress(NamedTuple):
 def minimise(objective: Objective, tol: float = 1e-8, max_iter: int = 200) -> Progress:
     """Minimise a convex objective over z >= lower.
 
-    Up to ``MAX_NEWTON`` coefficients by Newton steps solved over the bounds. Beyond, L-BFGS-B
-    finds roughly where the solution lies and Newton with conjugate gradients finishes.
+    Up to ``MAX_NEWTON`` coefficients by Newton steps solved over the bounds; beyond, by Newton
+    steps from conjugate gradients, which never form a Hessian.
     """
-    z = objective.start
-    if z.shape[0] <= MAX_NEWTON:
-        return projected_newton(objective, z, tol, max_iter)
-    near = limited_memory(objective, z, max(tol, ROUGH), max_iter)
-    end = newton_cg(objective, near.z, tol, max_iter)
-    return end._replace(n_iter=near.n_iter + end.n_iter)
+    few = objective.start.shape[0] <= MAX_NEWTON
+    solve = projected_newton if few else newton_cg
+    return solve(objective, objective.start, tol, max_iter)
 
 
 def projected_newton(objective: Objective, z: Array, tol: float, max_iter: int) -> Progress:
     """Newton's method, each step the minimum of the quadratic model over z >= lower."""
     xp = array_namespace(z)
 
-    def step_from(z: Array, at: Evaluation, shortfall: float) -> Array:
+    def step_from(z: Array, at: Evaluation, shortfall: float, size: float) -> Array:
         return bounded_step(at.hessian, at.gradient, objective.lower - z, xp)
 
     return _descend(objective, z, step_from, tol, max_iter, hessian=True)
 
 
 def newton_cg(objective: Objective, z: Array, tol: float, max_iter: int) -> Progress:
-    """Newton's method without a Hessian, on the coefficients that are free to move."""
-    xp = array_namespace(z)
+    """Newton's method without a Hessian, on the coefficients that are free to move.
 
-    def step_from(z: Array, at: Evaluation, shortfall: float) -> Array:
-        near = 1e-9 * xp.max(z - xp.maximum(objective.lower, xp.minimum(z, 0.0 * z)))
-        held = (z <= objective.lower + near) & (at.gradient > 0)
-        product, diagonal = objective.curvature(z)
+    Damped as Levenberg and Marquardt do: where the pairs say nothing about a direction, its
+    Newton step has no end. The damping falls while whole steps succeed.
+    """
+    xp = array_namespace(z)
+    damping = -1.0
+
+    def step_from(z: Array, at: Evaluation, shortfall: float, size: float) -> Array:
+        nonlocal damping
+        inside = xp.where(xp.isinf(objective.lower), 0.0, z - objective.lower)
+        held = (z <= objective.lower + 1e-9 * xp.max(inside)) & (at.gradient > 0)
         free = xp.astype(~held, xp.float64)
+        if damping < 0:  # so that no step is longer than the largest coefficient
+            damping = float(xp.max(xp.abs(at.gradient) * free) / xp.max(inside))
+        else:
+            damping *= 0.1 if size == 1.0 else min(4.0 / max(size, 0.04), 100.0)
+        product, diagonal = objective.curvature(z)
         accuracy = min(0.1, max(shortfall, 1e-12) ** 0.5)
-        s = conjugate_gradients(product, diagonal, -at.gradient, free, accuracy, xp)
+        s = conjugate_gradients(product, diagonal, -at.gradient, free, damping, accuracy, xp)
         return xp.where(held, objective.lower - z, s)
 
-    return _descend(objective, z, step_from, tol, max_iter, hessian=False)
+    return _descend(objective, z, step_from, tol, max_iter, hessian=False, patience=12)
 
 
 def _descend(
     objective: Objective,
     z: Array,
-    step_from: Callable[[Array, Evaluation, float], Array],
+    step_from: Callable[[Array, Evaluation, float, float], Array],
     tol: float,
     max_iter: int,
     *,
     hessian: bool,
+    patience: int = 0,
 ) -> Progress:
-    """Take steps with a line search until the objective's shortfall is small enough."""
+    """Take steps with a line search until the objective's shortfall is small enough.
+
+    ``step_from`` is told what part of its last step was taken; after ``patience`` steps of which
+    no part could be taken, the search ends.
+    """
     xp = array_namespace(z)
     at = objective.evaluate(z, hessian=hessian)
+    size, failures = 1.0, 0
     for n_iter in range(max_iter + 1):
         shortfall = objective.shortfall(z, at)
         trouble = objective.trouble(at)
@@ -134,7 +147,7 @@ def _descend(
             return Progress(z, at, shortfall, n_iter, False, trouble)
         if shortfall <= tol and objective.certified:
             return _progress(objective, z, at, n_iter, tol, "")
-        step = step_from(z, at, shortfall)
+        step = step_from(z, at, shortfall, size)
         if shortfall <= tol:
             runaway = _runaway(z, step, objective, xp)
             if not runaway:
@@ -142,37 +155,38 @@ def _descend(
             if shortfall <= tol * 1e-4:
                 return Progress(z, at, shortfall, n_iter, False, _unbounded(runaway))
         if n_iter == max_iter:
+            return _progress(objective, z, at, n_iter, tol, f"stopped at {max_iter=}; raise it")
+        size, new_z, new_at = _search(objective, z, at, step, shortfall, hessian=hessian)
+        if size > 0:
+            z, at, failures = new_z, new_at, 0
+        elif (failures := failures + 1) > patience:
             break
-        found = _search(objective, z, at, step, shortfall, hessian=hessian)
-        if found is None:
-            break
-        z, at = found
     why = "no step lowers the objective any more: it is flat to rounding"
-    if n_iter == max_iter:
-        why = f"stopped at max_iter={max_iter}; raise it"
     return _progress(objective, z, at, n_iter, tol, why)
 
 
 def _search(
     objective: Objective, z: Array, at: Evaluation, step: Array, shortfall: float, *, hessian: bool
-) -> tuple[Array, Evaluation] | None:
-    """Halve the step until it lowers the objective enough; None when nothing does.
+) -> tuple[float, Array, Evaluation]:
+    """Halve the step until it lowers the objective enough; size 0 when nothing does.
 
     Where the gain is lost in rounding, a step counts that brings the shortfall down.
     """
     xp = array_namespace(z)
     rounding = 4e-16 * max(abs(at.value), 1.0)
     size = 1.0
-    while size > 1e-10:
+    while size > SMALLEST:
         trial = xp.maximum(z + size * step, objective.lower)
         new = objective.evaluate(trial, hessian=hessian)
         slope = float(xp.sum(at.gradient * (trial - z)))
         if slope < 0 and new.value <= at.value + ARMIJO * slope:
-            return trial, new
+            return size, trial, new
         if abs(slope) <= rounding / ARMIJO and new.value <= at.value + rounding:
-            return (trial, new) if objective.shortfall(trial, new) < 0.5 * shortfall else None
+            if objective.shortfall(trial, new) < 0.5 * shortfall:
+                return size, trial, new
+            break
         size *= 0.5
-    return None
+    return 0.0, z, at
 
 
 def _progress(
@@ -202,46 +216,20 @@ def _unbounded(names: list[str]) -> str:
     )
 
 
-def limited_memory(objective: Objective, z: Array, tol: float, max_iter: int) -> Progress:
-    """L-BFGS-B, stopped by the objective's own shortfall."""
-    xp = array_namespace(z)
-    latest: list[tuple[Array, Evaluation]] = []
-
-    def value_and_gradient(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        here = xp.asarray(point, device=device(z))
-        latest[:] = [(here, objective.evaluate(here))]
-        return latest[0][1].value, to_numpy(latest[0][1].gradient)
-
-    def good_enough() -> bool:
-        return objective.shortfall(*latest[0]) <= tol
-
-    lower = to_numpy(objective.lower)
-    result = lbfgsb(value_and_gradient, to_numpy(z), lower, tol, max_iter, good_enough)
-    z = xp.asarray(result.x, device=device(z))
-    return _progress(objective, z, objective.evaluate(z), int(result.nit), tol, result.message)
-
-
 def lbfgsb(
     value_and_gradient: Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]],
     start: NDArray[np.float64],
     lower: NDArray[np.float64],
     tol: float,
     max_iter: int,
-    good_enough: Callable[[], bool] = lambda: False,
 ) -> Any:
     """Run SciPy's L-BFGS-B until the projected gradient, and nothing else, is within tol."""
-
-    def check(_: NDArray[np.float64]) -> None:
-        if good_enough():
-            raise StopIteration
-
     return minimize(
         value_and_gradient,
         start,
         jac=True,
         method="L-BFGS-B",
         bounds=Bounds(lower, np.full_like(lower, np.inf)),
-        callback=check,
         options={"maxiter": max_iter, "maxcor": 20, "ftol": 0.0, "gtol": tol, "maxfun": 10**6},
     )
 

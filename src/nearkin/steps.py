@@ -56,11 +56,12 @@ def conjugate_gradients(
     diagonal: Array,
     right: Array,
     free: Array,
+    damping: float,
     accuracy: float,
     xp: Any,
 ) -> Array:
-    """Solve H s = right on the free coefficients, preconditioned by the diagonal."""
-    damping = DAMPING * float(xp.max(diagonal))
+    """Solve (H + damping) s = right on the free coefficients, preconditioned by the diagonal."""
+    damping = max(damping, DAMPING * float(xp.max(diagonal)))
     weight = free / (diagonal + damping)
     s, residual = xp.zeros_like(right), right * free
     direction = weight * residual
