@@ -127,7 +127,8 @@ def test_non_finite_features_are_named():
     X = np.zeros((4, 3))
     X[1, 2] = np.nan
     X[3, 0] = np.inf
-    with pytest.raises(ValueError, match=r"OR: X contains NaN or infinity.*rows 1, 3, columns 0, 2"):
+    message = r"OR: X contains NaN or infinity.*rows 1, 3, columns 0, 2"
+    with pytest.raises(ValueError, match=message):
         check_finite(X, "OR")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
@@ -64,6 +65,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError("KernelClassifier requires y to be passed, but the target y is None.")
         x = read_features(self, X).astype(np.float64)
         labels = column_or_1d(y, warn=True)
+        assert_all_finite(labels, input_name="y")
         check_classification_targets(labels)
         if len(labels) != len(x):
             raise ValueError(f"KernelClassifier: X has {len(x)} rows, y has {len(labels)} labels.")

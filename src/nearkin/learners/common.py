@@ -26,7 +26,7 @@ def read_features(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = True)
         reset=reset,
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
-        ensure_min_samples=1,
+        ensure_min_samples=2 if reset else 1,
     )
     check_finite(array, type(estimator).__name__)
     return array

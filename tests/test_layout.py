@@ -1,0 +1,103 @@
+"""The tree: imports go one way, nothing heavy comes along, the public names are the issue's."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import nearkin as nk
+
+SOURCE = Path(nk.__file__).parent
+# Each module may import those above it.
+ORDER = [
+    "_version",
+    "data",
+    "tables",
+    "pairs",
+    "passes",
+    "objectives",
+    "ordered_logit",
+    "convex_program",
+    "steps",
+    "solvers",
+    "kernel",
+    "bundle",
+    "points",
+    "metric",
+    "learners",
+    "learners.common",
+    "learners.ordinal",
+    "learners.convex",
+    "learners.nca",
+    "classifiers",
+    "learners.hybrid",
+    "evaluation",
+    "experiments",
+    "experiments.synthetic",
+    "experiments.demo",
+]
+CORE = {"numpy", "scipy", "sklearn", "array_api_compat", "joblib", "threadpoolctl"}
+
+
+def modules():
+    for path in sorted(SOURCE.rglob("*.py")):
+        name = ".".join(path.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
+        if name != "__init__":
+            yield name, ast.parse(path.read_text())
+
+
+def imports(tree):
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module, node.names
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, []
+
+
+def test_every_module_has_its_place():
+    assert [name for name, _ in modules()] == sorted(ORDER)
+
+
+def test_imports_go_one_way():
+    for name, tree in modules():
+        for module, _ in imports(tree):
+            if module.split(".")[0] == "nearkin":
+                imported = module.removeprefix("nearkin").lstrip(".")
+                assert ORDER.index(imported) < ORDER.index(name), f"{name} imports {imported}"
+
+
+def test_the_core_needs_four_packages():
+    standard = sys.stdlib_module_names
+    for name, tree in modules():
+        roots = {module.split(".")[0] for module, _ in imports(tree)}
+        extra = {"pyarrow"} if name == "tables" else set()
+        assert roots - standard - {"nearkin"} <= CORE | extra, name
+
+
+def test_import_loads_no_extra():
+    code = "import nearkin, sys; print([m for m in ('pandas', 'pyarrow', 'torch', 'matplotlib') "
+    code += "if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert run.stdout.strip() == "[]"
+
+
+def test_init_holds_public_names_only():
+    tree = ast.parse((SOURCE / "__init__.py").read_text())
+    kinds = {type(node).__name__ for node in tree.body}
+    assert kinds <= {"Expr", "ImportFrom", "Assign"}
+    names = {
+        alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+    assert names == set(nk.__all__)
+    assert all(hasattr(nk, name) for name in nk.__all__)
+
+
+@pytest.mark.parametrize("name", [name for name, _ in modules()])
+def test_modules_stay_small(name):
+    path = SOURCE / (name.replace(".", "/") + ".py")
+    if not path.exists():
+        path = SOURCE / name.replace(".", "/") / "__init__.py"
+    assert len(path.read_text().splitlines()) <= 350

@@ -1,0 +1,225 @@
+import numpy as np
+import pytest
+from conftest import random_pairs
+from sklearn.base import BaseEstimator, clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+
+import nearkin as nk
+from nearkin.pairs import PairFeatures
+from nearkin.solvers import Solution
+
+LEARNERS = {
+    "OR": nk.OrdinalRegression,
+    "CO": nk.ConvexOptimization,
+    "NCA": lambda: nk.NCA(random_state=0),
+    "HYB": lambda: nk.Hybrid(classifier=nk.KernelClassifier(random_state=0)),
+}
+
+
+@pytest.fixture(params=LEARNERS)
+def estimator(request):
+    return LEARNERS[request.param]()
+
+
+def test_fitted_attributes_and_refit(estimator, study):
+    X, y, ratings = study
+    first = estimator.fit(X, y, ratings)
+    assert first is estimator
+    assert isinstance(estimator.solution_, nk.Solution)
+    assert estimator.solution_.converged
+    assert (estimator.metric_.weights >= 0).all()
+    assert len(estimator.points_) == len(X)
+    again = clone(estimator).fit(X, y, ratings)
+    np.testing.assert_array_equal(again.metric_.weights, estimator.metric_.weights)
+
+
+def test_feature_names_come_from_a_dataframe(estimator, study):
+    pd = pytest.importorskip("pandas")
+    X, y, ratings = study
+    frame = pd.DataFrame(X, columns=["size", "margin", "texture", "noise"])
+    estimator.fit(frame, y, ratings)
+    assert estimator.metric_.feature_names == ("size", "margin", "texture", "noise")
+    with pytest.raises(ValueError, match="the metric was fitted on"):
+        estimator.metric_.points(frame[["margin", "size", "texture", "noise"]])
+
+
+def test_shape_of_the_representation(estimator):
+    assert type(estimator).__name__ in estimator._repr_html_()
+    assert estimator.set_params(**estimator.get_params(deep=False)) is estimator
+
+
+def test_float32_features(estimator, study):
+    X, y, ratings = study
+    single = clone(estimator).fit(X.astype(np.float32), y, ratings).metric_.weights
+    double = estimator.fit(X.astype(np.float32).astype(np.float64), y, ratings).metric_.weights
+    assert single.dtype == np.float64
+    np.testing.assert_allclose(single, double, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (lambda X: np.where(X[3, 1] == X, np.nan, X), "NaN or infinity.*rows 3, columns 1"),
+        (lambda X: X[:, :0], "0 feature"),
+        (lambda X: X[:30, 0], "Expected 2D array"),
+    ],
+)
+def test_bad_features(estimator, study, spoil, message):
+    X, y, ratings = study
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(spoil(X), y, ratings)
+    assert not hasattr(estimator, "metric_")
+
+
+def test_bad_ratings(study):
+    X, y, ratings = study
+    for est in (nk.OrdinalRegression(), nk.ConvexOptimization(), nk.Hybrid()):
+        with pytest.raises(ValueError, match="requires ratings"):
+            est.fit(X, y)
+        with pytest.raises(ValueError, match="X has 20 rows"):
+            est.fit(X[:20], y[:20], ratings)
+        with pytest.raises(ValueError, match="ratings is empty"):
+            est.fit(X, y, ratings[:0])
+
+
+def test_ratings_of_one_level(study):
+    X, y, ratings = study
+    for level, what in ((1, "similar"), (2, "similar"), (3, "dissimilar")):
+        one = ratings[ratings.level == level]
+        with pytest.raises(ValueError, match=rf"have level \[{level}\]"):
+            nk.OrdinalRegression().fit(X, y, one)
+        with pytest.raises(ValueError, match=f"no {what} pair"):
+            nk.ConvexOptimization().fit(X, y, one)
+
+
+def test_bad_parameters(study):
+    X, y, ratings = study
+    with pytest.raises(ValueError, match=r"ridge=-1.0\): must be >= 0"):
+        nk.OrdinalRegression(ridge=-1.0).fit(X, y, ratings)
+    with pytest.raises(ValueError, match=r"prior=nan\): must be >= 0"):
+        nk.ConvexOptimization(prior=np.nan).fit(X, y, ratings)
+
+
+def test_bad_labels(study):
+    X, _, ratings = study
+    for est in (nk.NCA(), nk.Hybrid()):
+        with pytest.raises(ValueError, match="target y is None"):
+            est.fit(X, None, ratings)
+        with pytest.raises(ValueError, match=r"y has 1 class\(es\) \(\['a'\]\)"):
+            est.fit(X, ["a"] * len(X), ratings)
+        with pytest.raises(ValueError, match=r"y has 0 class\(es\)"):
+            est.fit(X, [None] * len(X), ratings)
+        with pytest.raises(ValueError, match="X has 60 rows"):
+            est.fit(X, ["a", "b"], ratings)
+
+
+def test_any_number_of_levels(study, rng):
+    X, _, ratings = study
+    five = nk.Ratings(ratings.a, ratings.b, rng.integers(1, 6, len(ratings)), n_levels=5)
+    est = nk.OrdinalRegression().fit(X, ratings=five)
+    assert est.thresholds_.shape == (4,)
+    assert (np.diff(est.thresholds_) > 0).all()
+    two = nk.Ratings(ratings.a, ratings.b, np.minimum(ratings.level, 2), n_levels=2)
+    assert nk.OrdinalRegression().fit(X, ratings=two).thresholds_.shape == (1,)
+
+
+def test_levels_that_nobody_used(study):
+    # mord fails here: "Values in y must be [0 1], instead got [0 2]"
+    X, _, ratings = study
+    gap = nk.Ratings(ratings.a, ratings.b, np.where(ratings.level == 1, 1, 4), n_levels=5)
+    est = nk.OrdinalRegression().fit(X, ratings=gap)
+    b = est.thresholds_
+    assert b[0] == b[1] == b[2]
+    assert np.isfinite(b[0])
+    assert b[3] == np.inf
+    high = nk.Ratings(ratings.a, ratings.b, ratings.level + 1, n_levels=4)
+    assert nk.OrdinalRegression().fit(X, ratings=high).thresholds_[0] == -np.inf
+
+
+def test_prior_is_what_the_paper_lacks(rng):
+    # no similar pair shows classes (0, 1): with prior 0 their cost is free
+    X, y = rng.normal(size=(20, 2)), np.repeat([0, 1], 10)
+    a, b = random_pairs(rng, 20, 100)
+    ratings = nk.Ratings(a, b, np.where(y[a] == y[b], 3, 1))
+    with pytest.raises(ValueError, match=r"differs in class pair \(0, 1\).*use prior=1"):
+        nk.Hybrid(learner=nk.ConvexOptimization(prior=0)).fit(X, y, ratings)
+    est = nk.Hybrid(learner=nk.ConvexOptimization()).fit(X, y, ratings)
+    assert est.solution_.gap <= 1e-8
+
+
+@pytest.mark.parametrize(
+    "classifier",
+    [
+        None,
+        LogisticRegression(),
+        RandomForestClassifier(n_estimators=10, random_state=0),
+    ],
+)
+@pytest.mark.parametrize("learner", [None, nk.ConvexOptimization()])
+def test_hybrid_takes_any_parts(study, classifier, learner):
+    X, y, ratings = study
+    est = nk.Hybrid(learner=learner, classifier=classifier).fit(X, y, ratings)
+    Q = est.metric_.class_costs
+    assert est.metric_.classes.tolist() == ["cyst", "hemangioma", "metastasis"]
+    np.testing.assert_array_equal(Q, Q.T)
+    assert (Q >= 0).all()
+    labelled = np.array([label is not None for label in y])
+    assert set(est.points_.u[labelled].ravel()) == {0.0, 1.0}
+    np.testing.assert_allclose(est.points_.u.sum(axis=1), 1.0)
+    queries = est.metric_.points(X[:5] + 0.1)
+    np.testing.assert_allclose(queries.u, est.classifier_.predict_proba(X[:5] + 0.1))
+
+
+def test_hybrid_is_the_learner_on_longer_pair_features(study):
+    X, y, ratings = study
+    est = nk.Hybrid(learner=nk.ConvexOptimization()).fit(X, y, ratings)
+    features = PairFeatures(X, est.points_.u)
+    theta = nk.ConvexOptimization().fit_pairs(features, ratings).theta
+    r, Q = features.split(theta)
+    np.testing.assert_array_equal(est.metric_.weights, r)
+    np.testing.assert_array_equal(est.metric_.class_costs, Q)
+
+
+def test_hybrid_learns_the_class_costs_that_made_the_ratings(rng):
+    n = 150
+    X, y = rng.normal(size=(n, 2)), rng.integers(0, 2, n)
+    a, b = random_pairs(rng, n, 4000)
+    eta = ((X[a] - X[b]) ** 2) @ [1.0, 0.0] + 2.0 * (y[a] != y[b]) + rng.logistic(size=4000)
+    ratings = nk.Ratings(a, b, np.where(eta < 1, 3, np.where(eta < 3, 2, 1)))
+    Q = nk.Hybrid().fit(X, y, ratings).metric_.class_costs
+    assert Q[0, 1] - (Q[0, 0] + Q[1, 1]) / 2 == pytest.approx(2.0, abs=0.3)
+
+
+def test_unlabelled_rated_and_unrated_labelled_objects(study):
+    X, y, ratings = study
+    labelled = np.array([label is not None for label in y])
+    between_unlabelled = ratings[~labelled[ratings.a] & ~labelled[ratings.b]]
+    assert len(between_unlabelled) > 5
+    est = nk.Hybrid(learner=nk.OrdinalRegression(ridge=1.0)).fit(X, y, between_unlabelled)
+    assert est.solution_.converged
+
+
+class Counting(BaseEstimator):
+    """A learner in a few lines, as the guide shows: each column's mean among similar pairs."""
+
+    def fit_pairs(self, features, ratings):
+        from nearkin.objectives import column_sums
+
+        similar = features.pairs(ratings[ratings.level == ratings.n_levels])
+        theta = 1.0 / (1.0 + column_sums(features, similar))
+        return Solution(theta, 0.0, None, 0.0, 0, True, "closed form")
+
+
+def test_a_users_own_learner(study):
+    X, y, ratings = study
+    est = nk.Hybrid(learner=Counting()).fit(X, y, ratings)
+    assert est.solution_.message == "closed form"
+    assert (est.metric_.class_costs > 0).all()
+
+
+def test_constant_features_get_no_weight(study):
+    X, y, ratings = study
+    X = np.column_stack([X, np.ones(len(X))])
+    for est in (nk.OrdinalRegression(), nk.ConvexOptimization(prior=0)):
+        assert est.fit(X, y, ratings).metric_.weights[-1] == 0.0
