@@ -78,7 +78,8 @@ def test_the_core_needs_four_packages():
 
 
 def test_import_loads_no_extra():
-    code = "import nearkin, sys; print([m for m in ('pandas', 'pyarrow', 'torch', 'matplotlib') "
+    # pandas and pyarrow are not on the list: scikit-learn itself loads them where they are
+    code = "import nearkin, sys; print([m for m in ('torch', 'matplotlib', 'numba', 'typer') "
     code += "if m in sys.modules])"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
     assert run.stdout.strip() == "[]"

@@ -73,8 +73,8 @@ def test_pass_equals_dense_sums(xp, rng, M, monkeypatch):
     )
     H = np.block(
         [
-            [phi.T @ (second[:, None] * phi), phi.T @ cross],
-            [cross.T @ phi, to_numpy(terms.own_second)],
+            [phi.T @ (second[:, None] * phi), phi.T @ cross.T],
+            [cross @ phi, to_numpy(terms.own_second)],
         ]
     )
     gradient = np.concatenate([phi.T @ first, to_numpy(terms.own)])

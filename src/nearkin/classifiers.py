@@ -50,7 +50,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         penalty: float | None = None,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 500,
         random_state: Any = None,
     ) -> None:

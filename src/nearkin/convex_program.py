@@ -9,6 +9,7 @@ theta is rescaled at the end so that g = 1. For any theta > 0 the best g at the 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,9 @@ class ConvexProgram:
         self.features = features
         self.dissimilar = pairs.at(pairs.level == 1)
         similar = pairs.at(pairs.level == n_levels)
-        total = column_sums(features, pairs)
-        cost = column_sums(features, similar) + prior * total / float(xp.sum(pairs.weight))
+        cost = column_sums(features, similar)
+        if prior > 0:
+            cost = cost + prior * column_sums(features, pairs) / float(xp.sum(pairs.weight))
         spread = column_sums(features, self.dissimilar)
         free = (cost <= 0) & (spread > 0)
         if bool(xp.any(free)):
@@ -74,7 +76,7 @@ class ConvexProgram:
                 "ConvexOptimization: no pair rated dissimilar differs in any feature; "
                 "check X and the ratings."
             )
-        used = (cost > 0) & (total > 0)
+        used = cost > 0
         self.cost = cost
         self.inverse_cost = inverse(cost, used, xp)
         # At the optimum sum(t) = 1/2: f is homogeneous but for that.
@@ -82,6 +84,18 @@ class ConvexProgram:
         self.start = 0.5 * used / xp.sum(used)
         self.lower = features.zeros(features.n_columns)
         self.identical = self._distances(self.start).count
+
+    @property
+    def n_pairs(self) -> int:
+        """What a pass costs."""
+        return int(self.dissimilar.a.shape[0])
+
+    def thinned(self, stride: int) -> ConvexProgram:
+        """Return the same objective on every stride-th pair, in the same coefficients."""
+        few = copy(self)
+        few.dissimilar = self.dissimilar.at(slice(None, None, stride))
+        few.identical = few._distances(self.start).count
+        return few
 
     def name(self, k: int) -> str:
         """Return the name of coefficient k."""

@@ -7,9 +7,12 @@ still a finite posterior.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
 from itertools import pairwise
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,9 @@ from nearkin.passes import in_threads, single_blas
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-BLOCK_ELEMENTS = 2**18
+BLOCK_ELEMENTS = 2**20
 MAX_CHUNKS = 16  # fixed, so that sums do not depend on the number of cores
+SAFE_LOGIT, LOWEST_LOGIT = -500.0, -700.0  # far from underflow, and just above it
 
 
 def squared_distances(A: Floats, B: Floats, w: Floats) -> Floats:
@@ -107,7 +111,9 @@ class LeaveOneOut:
         spans = list(pairwise(edges))
         self.n_alone = sum(high - low == 1 for low, high in spans)
         self.n_counted = n - self.n_alone
-        rows = max(1, BLOCK_ELEMENTS // n)
+        largest = max(high - low for low, high in spans)
+        rows = self.rows = max(1, min(BLOCK_ELEMENTS // n, largest))
+        self.workspaces: SimpleQueue[Floats] = SimpleQueue()
         self.blocks = [
             (start, min(start + rows, high), low, high)
             for low, high in spans
@@ -120,34 +126,72 @@ class LeaveOneOut:
         work = self.n_counted * len(self.x)
         n_chunks = min(MAX_CHUNKS, len(self.blocks), -(-work // BLOCK_ELEMENTS))
 
+        left, right = _negative_distance_factors(self.x[:, w > 0], w[w > 0])
+        right = np.ascontiguousarray(right.T)
+
         def chunk(k: int) -> tuple[float, Floats]:
             mine = self.blocks[k::n_chunks]
-            return reduce(_plus, (self._block(w, *block) for block in mine))
+            with self._workspace() as space:
+                parts = (self._block(left, right, space, *block) for block in mine)
+                return reduce(_plus, parts)
 
         with single_blas():
             return reduce(_plus, in_threads(chunk, n_chunks))
 
-    def _block(self, w: Floats, start: int, stop: int, low: int, high: int) -> tuple[float, Floats]:
+    @contextmanager
+    def _workspace(self) -> Iterator[Floats]:
+        """Lend an array that outlives the block: fresh pages for each cost more than its sums."""
+        try:
+            space = self.workspaces.get_nowait()
+        except Empty:
+            space = np.empty((self.rows, len(self.x)))
+        yield space
+        self.workspaces.put(space)
+
+    def _block(
+        self,
+        left: Floats,
+        right: Floats,
+        space: Floats,
+        start: int,
+        stop: int,
+        low: int,
+        high: int,
+    ) -> tuple[float, Floats]:
         """Rows start..stop, whose class is the rows low..high."""
-        x = self.x[start:stop]
-        d2 = squared_distances(x, self.x, w)
-        d2[np.arange(stop - start), np.arange(start, stop)] = np.inf
-        own, log_own = _softmax(d2[:, low:high])
-        W, log_all = _softmax(d2)
-        W[:, low:high] -= own
-        # d/dd2_ij log P_i = p_ij - q_ij = W_ij, whose rows sum to 0, so
+        x, everyone, own = self.x[start:stop], self.x, self.x[low:high]
+        logits = np.matmul(left[start:stop], right, out=space[: stop - start])  # -d2  (rows, n)
+        logits[np.arange(stop - start), np.arange(start, stop)] = -np.inf
+        q, t, log_t = _exponentials(logits[:, low:high].copy())
+        p, s, log_s = _exponentials(logits)
+        # d/dd2_ij log P_i = p_ij / s_i - q_ij / t_i = W_ij, whose rows sum to 0, so
         # sum_ij W_ij (x_ik - x_jk)^2 = sum_j (sum_i W_ij) x_jk^2 - 2 sum_i x_ik (W x)_ik   (K,)
-        gradient = W.sum(axis=0) @ (self.x * self.x) - 2.0 * np.sum(x * (W @ self.x), axis=0)
-        return float(np.sum(log_own - log_all)), gradient
+        gradient = (1.0 / s) @ p @ (everyone * everyone) - (1.0 / t) @ q @ (own * own)
+        gradient -= 2.0 * np.sum(x * ((p @ everyone) / s[:, None] - (q @ own) / t[:, None]), axis=0)
+        return float(np.sum(log_t - log_s)), gradient
 
 
-def _softmax(d2: Floats) -> tuple[Floats, Floats]:
-    """Return exp(-d2) normalised by rows, and the log of the norm."""
-    nearest = d2.min(axis=1, keepdims=True)
-    e = np.exp(nearest - d2)
-    total = e.sum(axis=1, keepdims=True)
-    e /= total
-    return e, (np.log(total) - nearest)[:, 0]
+def _negative_distance_factors(x: Floats, w: Floats) -> tuple[Floats, Floats]:
+    """Return A, B with ``A @ B.T = -d2``: one product, nothing to add  (n, K + 2) each."""
+    wx = x * w
+    norm, ones = np.sum(wx * x, axis=1, keepdims=True), np.ones((len(x), 1))
+    return np.hstack([2.0 * wx, -norm, -ones]), np.hstack([x, ones, norm])
+
+
+def _exponentials(logits: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return exp(logits) up to a factor for each row, the sums of rows, and the true sums' logs.
+
+    Overwrites its argument. Only rows that might vanish are shifted.
+    """
+    top = logits.max(axis=1)
+    shift = np.where(top < SAFE_LOGIT, top, 0.0)
+    if shift.any():
+        logits -= shift[:, None]
+    # subnormal numbers would slow every product that follows
+    np.maximum(logits, LOWEST_LOGIT, out=logits)
+    e: Floats = np.exp(logits, out=logits)
+    total: Floats = e.sum(axis=1)
+    return e, total, np.log(total) + shift
 
 
 def _plus(left: tuple[float, Floats], right: tuple[float, Floats]) -> tuple[float, Floats]:

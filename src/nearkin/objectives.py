@@ -33,6 +33,13 @@ class Objective(Protocol):
     start: Array
     certified: bool  # whether ``shortfall`` is a proven bound
 
+    @property
+    def n_pairs(self) -> int:
+        """What a pass costs."""
+
+    def thinned(self, stride: int) -> Objective:
+        """Return the same objective on every stride-th pair, in the same coefficients."""
+
     def evaluate(self, z: Array, *, hessian: bool = False) -> Evaluation:
         """Return value, gradient and perhaps Hessian at z; value inf outside the domain."""
 

@@ -23,7 +23,7 @@ from nearkin.pairs import Array, Block, PairFeatures, Pairs
 
 Part = TypeVar("Part")
 
-BLOCK_ELEMENTS = 2**18  # 2 MiB of float64: a block of phi and its copies stay in cache
+BLOCK_ELEMENTS = 2**19  # 4 MiB of float64: in cache, and few enough calls for two threads
 MAX_CHUNKS = 16  # fixed, so that sums do not depend on the number of cores
 
 
@@ -31,7 +31,7 @@ class Terms(NamedTuple):
     """What a link returns for a block of n pairs; P is the number of its own parameters.
 
     ``own`` and ``own_second`` are the gradient (P,) and Hessian (P, P) in those parameters,
-    ``cross`` (n, P) the mixed second derivative; None where the link has none. ``count`` is a
+    ``cross`` (P, n) the mixed second derivative; None where the link has none. ``count`` is a
     number of pairs worth knowing: each link says which.
     """
 
@@ -88,12 +88,13 @@ def accumulate(
 
 
 def _hessian(phi: Array, terms: Terms, xp: Any) -> Array:
+    """Return the Hessian of a block; phi is overwritten, fresh memory would cost more."""
+    cross = None if terms.own is None else (terms.cross @ phi).T  # (p, P)
     # H = phi.T @ diag(second) @ phi, as W.T @ W with W = sqrt(second) phi  (p, p)
-    W = xp.sqrt(terms.second)[:, None] * phi
-    H = W.T @ W
-    if terms.own is None:
+    phi *= xp.sqrt(terms.second)[:, None]
+    H = phi.T @ phi
+    if cross is None:
         return H
-    cross = phi.T @ terms.cross  # (p, P)
     top = xp.concat([H, cross], axis=1)
     return xp.concat([top, xp.concat([cross.T, terms.own_second], axis=1)])
 
@@ -110,8 +111,8 @@ def hessian_product(
         along = block.d2(v_r, v_Q)  # phi @ v: d2 is linear in theta  (n,)
         if terms.own is None:
             return (block.transpose(terms.second * along),)
-        moved = block.transpose(terms.second * along + terms.cross @ own)
-        return (xp.concat([moved, terms.cross.T @ along + terms.own_second @ own]),)
+        moved = block.transpose(terms.second * along + own @ terms.cross)
+        return (xp.concat([moved, terms.cross @ along + terms.own_second @ own]),)
 
     return sum_over_blocks(features, pairs, part)[0]
 

@@ -61,8 +61,8 @@ class Hybrid(BaseEstimator):
     >>> rng = np.random.default_rng(0)
     >>> X, y = rng.normal(size=(40, 3)), np.repeat(["cyst", "other"], 20)
     >>> a, b = np.triu_indices(40, k=1)
-    >>> level = np.where(y[a] == y[b], 3, 1) - (np.abs(X[a, 0] - X[b, 0]) > 1)
-    >>> est = nk.Hybrid().fit(X, y, nk.Ratings(a, b, np.clip(level, 1, 3)))
+    >>> seen = (X[a, 0] - X[b, 0]) ** 2 + 2 * (y[a] != y[b]) + rng.normal(size=len(a))
+    >>> est = nk.Hybrid().fit(X, y, nk.Ratings(a, b, 3 - np.digitize(seen, [1, 3])))
     >>> Q = est.metric_.class_costs
     >>> bool(Q[0, 1] > Q[0, 0])
     True

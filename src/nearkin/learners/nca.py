@@ -46,7 +46,7 @@ class NCA(BaseEstimator):
     penalty : float, optional
         The appendix's lambda. By default it is chosen from {1, 2, 4, 8, 16} by the likelihood
         of a random 30 % of the labelled objects, then all of them are fitted.
-    tol : float, default=1e-5
+    tol : float, default=1e-4
         Largest projected gradient of the mean log-likelihood.
     max_iter : int, default=500
         L-BFGS-B iterations at most.
@@ -77,7 +77,7 @@ class NCA(BaseEstimator):
         self,
         *,
         penalty: float | None = None,
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         max_iter: int = 500,
         random_state: Any = None,
     ) -> None:
