@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from nearkin.data import Pairs
 from nearkin.objectives import Evaluation, column_sums, inverse
-from nearkin.pairs import Array, PairFeatures, Pairs
+from nearkin.pairs import Array, PairFeatures
 from nearkin.passes import Sums, Terms, accumulate, hessian_diagonal, hessian_product
 
 TINY = 1e-200  # a squared distance (in units of the typical one) that counts as zero

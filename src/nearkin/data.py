@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,19 @@ def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
             f"Ratings({name}=...) must hold whole numbers; not so in rows {first_rows(bad)}."
         )
     return array.astype(np.int64)
+
+
+class Pairs(NamedTuple):
+    """Rated pairs as arrays: ends ``a, b``, ``level`` and ``weight``, all (n,)."""
+
+    a: Any
+    b: Any
+    level: Any
+    weight: Any
+
+    def at(self, rows: Any) -> Pairs:
+        """Return the pairs in ``rows``."""
+        return Pairs(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +148,7 @@ class Ratings:
         counts = "/".join(str(int((self.level == v).sum())) for v in levels)
         return f"Ratings({len(self)} ratings, levels {'/'.join(map(str, levels))}: {counts})"
 
-    def merged(self) -> Ratings:
+    def merged(self) -> Pairs:
         """Return one row for each pair and level, sorted, repeats added up as weight.
 
         The answer then cannot depend on the order of the ratings or of the two ends of a
@@ -153,7 +166,7 @@ class Ratings:
             weight = np.add.reduceat(self.weight[order], start) if len(key) else np.zeros(0)
         pair, level = np.divmod(key, self.n_levels + 1)
         low, high = np.divmod(pair, span)
-        return Ratings(low, high, level, weight=weight, n_levels=self.n_levels)
+        return Pairs(low, high, level, weight)
 
 
 @dataclass(frozen=True, eq=False)

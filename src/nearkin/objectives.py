@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from array_api_compat import array_namespace, device
 
-from nearkin.pairs import Array, PairFeatures, Pairs
+from nearkin.data import Pairs
+from nearkin.pairs import Array, PairFeatures
 from nearkin.passes import Terms, accumulate
 
 

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from array_api_compat import device
 
+from nearkin.data import Pairs
 from nearkin.objectives import Evaluation, diagonal, inverse, kkt_residual, square_link
-from nearkin.pairs import Array, PairFeatures, Pairs
+from nearkin.pairs import Array, PairFeatures
 from nearkin.passes import Terms, accumulate, hessian_diagonal, hessian_product
 
 

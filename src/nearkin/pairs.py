@@ -18,27 +18,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from array_api_compat import array_namespace, device
 
-from nearkin.data import Ratings
+from nearkin.data import Pairs, Ratings
 
 Array = Any
-
-
-class Pairs(NamedTuple):
-    """Rated pairs as arrays: ends ``a, b``, ``level`` and ``weight``, all (n,)."""
-
-    a: Array
-    b: Array
-    level: Array
-    weight: Array
-
-    def at(self, rows: Any) -> Pairs:
-        """Return the pairs in ``rows``."""
-        return Pairs(*(column[rows] for column in self))
 
 
 @dataclass(frozen=True)
@@ -109,7 +96,7 @@ class PairFeatures:
     def pairs(self, ratings: Ratings) -> Pairs:
         """Return merged ratings as arrays beside the features."""
         merged = ratings.merged()
-        a, b, level = (self.integers(v) for v in (merged.a, merged.b, merged.level))
+        a, b, level = (self.integers(v) for v in merged[:3])
         return Pairs(a, b, level, self.floats(merged.weight))
 
     def split(self, theta: Array) -> tuple[Array, Array]:

@@ -19,7 +19,8 @@ import joblib
 from array_api_compat import is_numpy_namespace
 from threadpoolctl import ThreadpoolController
 
-from nearkin.pairs import Array, Block, PairFeatures, Pairs
+from nearkin.data import Pairs
+from nearkin.pairs import Array, Block, PairFeatures
 
 Part = TypeVar("Part")
 

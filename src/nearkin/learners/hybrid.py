@@ -41,7 +41,8 @@ class Hybrid(BaseEstimator):
         Learns from ratings (the paper's algorithm B). ``OrdinalRegression()`` by default;
         ``ConvexOptimization()`` is the paper's choice. See ``PairLearner`` to write one.
     classifier : classifier with ``predict_proba``, optional
-        Learns from labels (the paper's algorithm A). ``KernelClassifier()`` by default.
+        Learns from labels (the paper's algorithm A). ``KernelClassifier(random_state=0)`` by
+        default.
 
     Attributes
     ----------
@@ -112,7 +113,9 @@ class Hybrid(BaseEstimator):
     ) -> NDArray[np.float64]:
         """Return u: one-hot where the class is known, the posterior elsewhere  (n, M)."""
         known = codes != UNLABELLED
-        classifier = KernelClassifier() if self.classifier is None else clone(self.classifier)
+        classifier = (
+            KernelClassifier(random_state=0) if self.classifier is None else clone(self.classifier)
+        )
         self.classifier_ = classifier.fit(x[known], self.classes_[codes[known]])
         u = np.eye(len(self.classes_))[np.where(known, codes, 0)]
         if not known.all():
