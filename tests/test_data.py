@@ -42,7 +42,7 @@ def test_weights_must_be_positive(weight):
 
 
 def test_n_levels_must_make_a_scale():
-    with pytest.raises(ValueError, match="2 levels or more"):
+    with pytest.raises(ValueError, match=r"n_levels=1\): must be >= 2"):
         nk.Ratings([0], [1], [1], n_levels=1)
 
 
@@ -115,6 +115,48 @@ def test_string_labels_and_pandas_gaps():
 def test_bad_labels(y, message):
     with pytest.raises(ValueError, match=message):
         encode_labels(y, 3)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, -1])
+def test_a_list_may_mix_text_with_gaps(gap):
+    # NumPy makes text of it: "nan" and "-1" once became classes
+    codes, classes = encode_labels(["b", gap, "a"], 3)
+    assert (codes.tolist(), classes.tolist()) == ([1, -1, 0], ["a", "b"])
+
+
+def test_dates_are_no_classes():
+    with pytest.raises(ValueError, match="Unknown label type: datetime64"):
+        encode_labels(np.array(["2026-01-01", "2026-01-02"], dtype="M8[D]"), 2)
+
+
+@pytest.mark.parametrize("scale", [1e70, 1e-70])
+def test_features_beyond_floating_point_squares_are_refused(scale):
+    # squares of squares over- or underflow: a fit once "converged" with all weights 0
+    with pytest.raises(ValueError, match=r"columns 0, 1.*other units"):
+        check_finite(np.arange(6.0).reshape(3, 2) * scale, "OR")
+
+
+def test_within_renumbers_for_a_subset_of_objects(rng):
+    X = rng.normal(size=(10, 1))
+    a, b = np.triu_indices(10, k=1)
+    ratings = nk.Ratings(a, b, 1 + (a + b) % 3)
+    rows = np.array([7, 2, 5])
+    part = ratings.within(rows)
+    assert len(part) == 3
+    seen = {(int(rows[i]), int(rows[j])) for i, j in zip(part.a, part.b, strict=True)}
+    assert {tuple(sorted(pair)) for pair in seen} == {(2, 5), (2, 7), (5, 7)}
+    mask = np.zeros(10, dtype=bool)
+    mask[rows] = True
+    assert len(ratings.within(mask)) == 3
+    assert len(X[rows]) == 3
+
+
+def test_one_rating_and_columns_of_weights():
+    ratings = nk.Ratings([0, 1], [1, 2], [1, 3])
+    assert len(ratings[1]) == 1
+    assert [len(one) for one in ratings] == [1, 1]
+    with pytest.raises(ValueError, match=r"weight=.*shape \(2, 1\)"):
+        nk.Ratings([0, 1], [1, 2], [1, 3], weight=[[1.0], [1.0]])
 
 
 def test_no_labels_at_all():

@@ -143,7 +143,7 @@ def test_prior_is_what_the_paper_lacks(rng):
     a, b = random_pairs(rng, 20, 100)
     ratings = nk.Ratings(a, b, np.where(y[a] == y[b], 3, 1))
     with pytest.raises(ValueError, match=r"differs in class pair \(0, 1\).*use prior=1"):
-        nk.Hybrid(learner=nk.ConvexOptimization(prior=0)).fit(X, y, ratings)
+        nk.Hybrid(learner=nk.ConvexOptimization(prior=0), class_ridge=0).fit(X, y, ratings)
     est = nk.Hybrid(learner=nk.ConvexOptimization()).fit(X, y, ratings)
     assert est.solution_.gap <= 1e-8
 
@@ -173,10 +173,10 @@ def test_hybrid_takes_any_parts(study, classifier, learner):
 
 def test_hybrid_is_the_learner_on_longer_pair_features(study):
     X, y, ratings = study
-    est = nk.Hybrid(learner=nk.ConvexOptimization()).fit(X, y, ratings)
+    est = nk.Hybrid(learner=nk.ConvexOptimization(), class_ridge=0).fit(X, y, ratings)
     features = PairFeatures(X, est.points_.u)
     theta = nk.ConvexOptimization().fit_pairs(features, ratings).theta
-    r, Q = features.split(theta)
+    r, Q, _ = features.split(theta)
     np.testing.assert_array_equal(est.metric_.weights, r)
     np.testing.assert_array_equal(est.metric_.class_costs, Q)
 
@@ -216,6 +216,100 @@ def test_a_users_own_learner(study):
     est = nk.Hybrid(learner=Counting()).fit(X, y, ratings)
     assert est.solution_.message == "closed form"
     assert (est.metric_.class_costs > 0).all()
+
+
+class Broken(BaseEstimator):
+    def __init__(self, theta=None):
+        self.theta = theta
+
+    def fit_pairs(self, features, ratings):
+        return Solution(self.theta(features.n_columns), 0.0, None, 0.0, 0, True, "")
+
+
+@pytest.mark.parametrize(
+    "theta", [lambda p: -np.ones(p), lambda p: np.full(p, np.nan), lambda p: np.ones(p + 5)]
+)
+def test_a_broken_learner_is_named(study, theta):
+    X, y, ratings = study
+    with pytest.raises(ValueError, match=r"Broken\.fit_pairs returned theta .* 10 finite"):
+        nk.Hybrid(learner=Broken(theta)).fit(X, y, ratings)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"learner": nk.NCA()}, "must have the method fit_pairs"),
+        ({"classifier": nk.NCA()}, "must have the method predict_proba"),
+        ({"missing": nk.NCA()}, "must have the method complete"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(study, parts, message):
+    X, y, ratings = study
+    with pytest.raises(TypeError, match=message):
+        nk.Hybrid(**parts).fit(X, y, ratings)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (nk.OrdinalRegression(max_iter=-1), r"max_iter=-1\): must be >= 1, and a whole number"),
+        (nk.OrdinalRegression(max_iter=1e3), "whole number"),
+        (nk.ConvexOptimization(tol=None), r"tol=None\): must be >= 0"),
+        (nk.NCA(penalty="auto"), r"penalty='auto'\)"),
+        (nk.Hybrid(class_ridge=-1), r"class_ridge=-1\)"),
+        (nk.Hybrid(missing=nk.ItemProfiles(ridge=0)), r"ItemProfiles\(ridge=0\)"),
+        (nk.Hybrid(missing=nk.LatentFeatures(n_features=0)), r"LatentFeatures\(n_features=0\)"),
+    ],
+)
+def test_nonsense_parameters_are_refused(study, estimator, message):
+    X, y, ratings = study
+    with pytest.raises(ValueError, match=message):
+        estimator.fit(X, y, ratings)
+
+
+def test_class_pairs_nobody_compared_are_not_the_nearest(rng):
+    # their coefficient stays at 0: such classes once ranked before an object's own
+    n = 90
+    X, y = rng.normal(size=(n, 2)), np.repeat(["a", "b", "c"], 30)
+    i, j = np.triu_indices(n, k=1)
+    seen = (X[i, 0] - X[j, 0]) ** 2 + 4 * (y[i] != y[j]) + rng.normal(size=len(i))
+    compared = ~((y[i] == "a") & (y[j] == "c"))
+    ratings = nk.Ratings(i, j, 3 - np.digitize(seen, [1, 4]))[compared]
+    for class_ridge in (0, 10):
+        Q = nk.Hybrid(class_ridge=class_ridge).fit(X, y, ratings).metric_.class_costs
+        assert Q[0, 2] == pytest.approx((Q[0, 1] + Q[1, 2]) / 2, rel=1e-6)
+
+
+def test_shrinking_keeps_q_near_two_numbers(study):
+    X, y, ratings = study
+    spread = []
+    for class_ridge in (0, 10, 1e6):
+        Q = nk.Hybrid(class_ridge=class_ridge).fit(X, y, ratings).metric_.class_costs
+        off = Q[~np.eye(3, dtype=bool)]
+        spread.append(np.ptp(off))
+    assert spread[0] > spread[1] > spread[2]
+    assert spread[2] < 1e-3
+    assert np.abs(np.diag(Q)).max() < 1e-3
+
+
+def test_one_class_all_similar_does_not_run_away(study, rng):
+    # the free Q has no finite optimum here; the default did warn on such ordinary data
+    X, y, ratings = study
+    y = np.repeat(["a", "b", "c"], 20)
+    own = (y[ratings.a] == "a") & (y[ratings.b] == "a")
+    ratings = nk.Ratings(ratings.a, ratings.b, np.where(own, 3, ratings.level))
+    assert nk.Hybrid().fit(X, y, ratings).solution_.converged
+
+
+def test_fitted_points_are_a_copy(study):
+    X, _y, ratings = study
+    for dtype in (np.float32, np.float64):
+        own = X.astype(dtype)
+        est = nk.OrdinalRegression().fit(own, ratings=ratings)
+        p = est.metric_.points(own)
+        own *= 0
+        assert est.points_.x.any()
+        assert p.x.any()
 
 
 def test_constant_features_get_no_weight(study):

@@ -110,6 +110,41 @@ def test_bad_queries(fitted):
         m.contributions(est.points_[0], est.points_)
 
 
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"weights": [-1.0]}, "weights"),
+        ({"weights": [np.nan]}, "weights"),
+        ({"weights": [1.0], "feature_names": ["a", "b"]}, "feature_names"),
+        ({"weights": [1.0], "class_costs": [[1.0]]}, "class_costs"),
+        ({"weights": [1.0], "class_costs": [[0, 1], [2, 0]], "classes": [0, 1]}, "symmetric"),
+    ],
+)
+def test_a_metric_checks_its_parts(parts, message):
+    with pytest.raises(ValueError, match=message):
+        nk.Metric(**parts)
+
+
+def test_a_metric_takes_lists_and_names(tmp_path):
+    pd = pytest.importorskip("pandas")
+    m = nk.Metric(weights=[1, 2], feature_names=["p", "q"])
+    assert m.points(pd.DataFrame({"p": [1], "q": [2]})).x.tolist() == [[1.0, 2.0]]
+    m.save(tmp_path / "m")
+    assert nk.load_metric(tmp_path / "m").feature_names == ("p", "q")
+    with pytest.raises(FileNotFoundError, match="no folder"):
+        m.save(tmp_path / "none" / "m")
+    with pytest.raises(TypeError, match="turn objects into points"):
+        m.distances(np.ones((1, 2)), np.ones((1, 2)))
+    with pytest.raises(ValueError, match="numbers only"):
+        m.points([["a", 1]])
+
+
+def test_probabilities_must_sum_to_1(fitted):
+    est, X, _ = fitted
+    with pytest.raises(ValueError, match="sum to 1"):
+        est.metric_.points(X[:1], proba=[[5, 5, 5]])
+
+
 def test_save_and_load_exactly(fitted, tmp_path):
     est, X, _ = fitted
     m = est.metric_
@@ -251,8 +286,8 @@ def pickled_weights(parts):
         (header_with(format=99), "format version 99; this nearkin reads version 1"),
         (header_with(kind="recipe"), "is not a nearkin metric file"),
         (header_with(arrays=huge), "declares 8796093022208 bytes; refused"),
-        (header_with(classes=["a"]), "Q must be"),
-        (header_with(feature_names=["a"]), "one feature name for each weight"),
+        (header_with(classes=["a"]), "class_costs: "),
+        (header_with(feature_names=["a"]), "feature_names: one for each"),
         (nan_weights, "NaN or infinity"),
         (pickled_weights, "damaged|declares|is "),
         (lambda parts: parts.pop("weights.npy"), "damaged"),

@@ -55,7 +55,7 @@ def test_ordered_logit_value_is_the_papers_likelihood(problem, rng):
     objective = OrderedLogit(features, features.pairs(ratings))
     z = objective.start + rng.uniform(0.1, 0.5, len(objective.start))
     theta, b = objective.split(z)
-    r, Q = features.split(theta)
+    r, Q, _ = features.split(theta)
     expected = oracles.ordinal_log_likelihood(
         features.x, ratings.a, ratings.b, ratings.level, r, b, features.u, Q
     )

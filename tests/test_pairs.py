@@ -44,7 +44,7 @@ def test_phi_is_symmetric_and_theta_dot_phi_is_d2(seed, K, M):
     forth = Block(features, ratings.a, ratings.b)
     back = Block(features, ratings.b, ratings.a)
     np.testing.assert_allclose(forth.phi(), back.phi(), rtol=1e-14)
-    r, Q = features.split(theta)
+    r, Q, _ = features.split(theta)
     np.testing.assert_allclose(forth.d2(r, Q), forth.phi() @ theta, rtol=1e-12)
     np.testing.assert_allclose(forth.d2(r, Q), back.d2(r, Q), rtol=1e-12)
     g = rng.normal(size=len(ratings))
@@ -92,7 +92,7 @@ def test_pass_equals_dense_sums(xp, rng, M, monkeypatch):
 def test_split_and_join_are_transposes(rng):
     features, _, _, _ = make(rng, K=2, M=4)
     theta, r, G = rng.normal(size=12), rng.normal(size=2), rng.normal(size=(4, 4))
-    weights, Q = features.split(theta)
+    weights, Q, _ = features.split(theta)
     assert weights @ r + np.sum(Q * G) == pytest.approx(theta @ features.join(r, G))
 
 
@@ -121,6 +121,31 @@ def test_both_cores_work(rng, monkeypatch):
 
     accumulate(features, features.pairs(ratings), link, np.ones(features.n_columns))
     assert len(workers) == 2
+
+
+def test_overlapping_fits_leave_blas_as_it_was(rng):
+    # each of two overlapping limits once restored the other's: BLAS stayed at one thread
+    from threadpoolctl import threadpool_info
+
+    def threads():
+        return [lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"]
+
+    before = threads()
+    inside, leave = threading.Event(), threading.Event()
+
+    def first():
+        with passes.single_blas():
+            inside.set()
+            leave.wait()
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    inside.wait()
+    with passes.single_blas():
+        leave.set()
+        thread.join()
+        assert set(threads()) == {1}
+    assert threads() == before
 
 
 def test_float32_features_are_computed_in_float64(rng):

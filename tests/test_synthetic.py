@@ -63,8 +63,8 @@ def scores():
         "NCA": nk.NCA(random_state=0),
         "OR": nk.OrdinalRegression(),
         "CO": nk.ConvexOptimization(),
-        "HYB": nk.Hybrid(learner=nk.ConvexOptimization(), classifier=kernel),
-        "HYB with OR": nk.Hybrid(classifier=kernel),
+        "HYB": nk.Hybrid(learner=nk.ConvexOptimization(), classifier=kernel, class_ridge=0),
+        "HYB with OR": nk.Hybrid(classifier=kernel, class_ridge=0),
     }
     found = {name: ([], []) for name in methods}
     for seed in range(N_MODELS):

@@ -92,6 +92,32 @@ def test_ragged_csv_and_repeated_columns(tmp_path):
         nk.read_objects(path)
 
 
+def test_repeated_ids_are_refused_wherever_they_come_from():
+    # the last of them once won silently
+    with pytest.raises(ValueError, match="ids seen before in rows 2"):
+        nk.read_ratings({"a": ["p"], "b": ["r"], "rating": [1]}, ["p", "q", "q", "r"])
+
+
+def test_tables_that_are_none_say_so(tmp_path):
+    with pytest.raises(TypeError, match="list of column names"):
+        nk.read_objects({"id": ["p"], "size": [1]}, features="size")
+    with pytest.raises(ValueError, match="DataFrame or a dict"):
+        nk.read_objects([{"id": "p", "size": 1}])
+    with pytest.raises(TypeError, match=r"nearkin\.read_objects first"):
+        nk.read_ratings({"a": ["p"], "b": ["q"], "rating": [1]}, {"id": ["p", "q"]})
+    (tmp_path / "o.CSV").write_text("id, size\np,1\nq,2\n")
+    assert nk.read_objects(tmp_path / "o.CSV").feature_names == ["size"]
+    (tmp_path / "p.csv").write_text(",id,size\n0,p,1\n")
+    with pytest.raises(ValueError, match="repeated or empty"):
+        nk.read_objects(tmp_path / "p.csv")
+
+
+def test_arrow_tables():
+    pa = pytest.importorskip("pyarrow")
+    objects = nk.read_objects(pa.table({"id": [7, 8], "size": [1.0, 2.0]}))
+    assert objects.ids.tolist() == ["7", "8"]
+
+
 def test_constant_feature_warns():
     with pytest.warns(UserWarning, match=r"constant feature\(s\) size"):
         nk.read_objects({"id": ["p", "q"], "size": [1, 1], "margin": [1, 2]})

@@ -8,7 +8,9 @@ from nearkin.learners.convex import ConvexOptimization
 from nearkin.learners.hybrid import Hybrid
 from nearkin.learners.nca import NCA
 from nearkin.learners.ordinal import OrdinalRegression
-from nearkin.metric import Metric, load_metric
+from nearkin.metric import Metric
+from nearkin.missing import ItemProfiles, LatentFeatures
+from nearkin.persistence import load_metric, load_points
 from nearkin.points import Points
 from nearkin.solvers import Solution
 from nearkin.tables import read_objects, read_ratings
@@ -17,7 +19,9 @@ __all__ = [
     "NCA",
     "ConvexOptimization",
     "Hybrid",
+    "ItemProfiles",
     "KernelClassifier",
+    "LatentFeatures",
     "Metric",
     "Objects",
     "OrdinalRegression",
@@ -26,6 +30,7 @@ __all__ = [
     "Solution",
     "__version__",
     "load_metric",
+    "load_points",
     "ndcg",
     "read_objects",
     "read_ratings",

@@ -33,12 +33,15 @@ class BundleError(ValueError):
 def write_bundle(path: str | Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Write header and arrays to ``path``: afterwards the old file or the new one, never a mix."""
     path = Path(path)
+    arrays = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in arrays.items()}
     shapes = {
         name: {"shape": list(array.shape), "dtype": array.dtype.name}
         for name, array in arrays.items()
     }
     full = {"format": FORMAT_VERSION, **header, "arrays": shapes}
     text = json.dumps(full, indent=2, allow_nan=False)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent} to write to.")
     handle, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -51,6 +54,9 @@ def write_bundle(path: str | Path, header: dict[str, Any], arrays: dict[str, NDA
                     _member(archive, f"{name}.npy", buffer.getvalue())
             file.flush()
             os.fsync(file.fileno())
+        umask = os.umask(0)
+        os.umask(umask)
+        Path(temporary).chmod(0o666 & ~umask)
         Path(temporary).replace(path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -57,11 +57,18 @@ class ConvexProgram:
     ) -> None:
         xp = self.xp = features.xp
         self.features = features
+        if features.profiled is not None:
+            raise ValueError(
+                "ConvexOptimization cannot learn profiles of single objects, whose coefficients "
+                "may be negative; use OrdinalRegression as the learner."
+            )
         self.dissimilar = pairs.at(pairs.level == 1)
         similar = pairs.at(pairs.level == n_levels)
         cost = column_sums(features, similar)
-        if prior > 0:
-            cost = cost + prior * column_sums(features, pairs) / float(xp.sum(pairs.weight))
+        # pseudo-pairs: prior of them for every column, class_ridge more for the class terms
+        pseudo = prior + features.shrinkage()[0]
+        if bool(xp.any(pseudo > 0)):
+            cost = cost + pseudo * column_sums(features, pairs) / float(xp.sum(pairs.weight))
         spread = column_sums(features, self.dissimilar)
         free = (cost <= 0) & (spread > 0)
         if bool(xp.any(free)):

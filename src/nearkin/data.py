@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 Array = NDArray[Any]
 
 UNLABELLED = -1
+MISSING_TEXT = ("", "nan", "NaN", "NA", "N/A", "null", "None", "-1")
+LARGEST, SMALLEST = 1e60, 1e-60  # of features and weights: their fourth powers must exist
 
 
 def first_rows(bad: Any, limit: int = 5) -> str:
@@ -21,6 +23,17 @@ def first_rows(bad: Any, limit: int = 5) -> str:
     return shown if len(rows) <= limit else f"{shown}, ... ({len(rows)} in all)"
 
 
+def check_number(
+    caller: str, name: str, value: Any, low: float = 0.0, *, whole: bool = False
+) -> None:
+    """Raise an error unless a parameter is a finite number >= low."""
+    kinds = (int, np.integer) if whole else (int, float, np.integer, np.floating)
+    fine = isinstance(value, kinds) and not isinstance(value, bool | np.bool_)
+    if not fine or not np.isfinite(value) or value < low:
+        what = "a whole number" if whole else "a number"
+        raise ValueError(f"{caller}({name}={value!r}): must be >= {low:g}, and {what}.")
+
+
 def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
     array = np.asarray(values)
     if array.ndim != 1:
@@ -28,9 +41,9 @@ def _integers(name: str, values: ArrayLike) -> NDArray[np.int64]:
             f"Ratings({name}=...) has shape {array.shape}; pass a one-dimensional sequence."
         )
     if array.size and array.dtype.kind not in "iuf":
+        hint = "" if name == "level" else "; for ids, use nearkin.read_ratings(table, objects)"
         raise ValueError(
-            f"Ratings({name}=...) holds {array.dtype} values, not whole numbers; "
-            "to rate by object id, use nearkin.read_ratings(table, objects)."
+            f"Ratings({name}=...) holds {array.dtype} values, not whole numbers{hint}."
         )
     bad = ~np.isfinite(array) if array.dtype.kind == "f" else np.zeros(len(array), bool)
     bad = bad | (np.where(bad, 0, array) % 1 != 0)
@@ -91,14 +104,14 @@ class Ratings:
             columns["rater"] = np.asarray(self.rater)
         if self.weight is not None:
             columns["weight"] = np.asarray(self.weight, dtype=np.float64)
-        lengths = {name: len(np.atleast_1d(column)) for name, column in columns.items()}
+        for name, column in columns.items():
+            if column.ndim != 1:
+                raise ValueError(f"Ratings({name}=...) has shape {column.shape}; pass one column.")
+        lengths = {name: len(column) for name, column in columns.items()}
         if len(set(lengths.values())) > 1:
             found = ", ".join(f"{name} has {n}" for name, n in lengths.items())
             raise ValueError(f"Ratings: the columns differ in length: {found}.")
-        if not isinstance(self.n_levels, int | np.integer) or self.n_levels < 2:
-            raise ValueError(
-                f"Ratings(n_levels={self.n_levels!r}): a rating scale needs 2 levels or more."
-            )
+        check_number("Ratings", "n_levels", self.n_levels, 2, whole=True)
         for name, column in columns.items():
             own = column.copy()
             own.flags.writeable = False
@@ -122,7 +135,7 @@ class Ratings:
                 f"Ratings: an object rated against itself in rows {first_rows(itself)}; drop them."
             )
         if self.weight is not None:
-            bad = ~(np.isfinite(self.weight) & (self.weight > 0))
+            bad = ~((self.weight >= SMALLEST) & (self.weight <= LARGEST))
             if bad.any():
                 raise ValueError(
                     f"Ratings: weight must be finite and positive; not so in rows "
@@ -133,7 +146,8 @@ class Ratings:
         return len(self.level)
 
     def __getitem__(self, rows: Any) -> Ratings:
-        """Return the ratings in ``rows`` (a mask, a slice or row numbers)."""
+        """Return the ratings in ``rows`` (a mask, a slice, row numbers or one of them)."""
+        rows = [rows] if isinstance(rows, int | np.integer) else rows
         return Ratings(
             self.a[rows],
             self.b[rows],
@@ -147,6 +161,24 @@ class Ratings:
         levels = range(1, self.n_levels + 1)
         counts = "/".join(str(int((self.level == v).sum())) for v in levels)
         return f"Ratings({len(self)} ratings, levels {'/'.join(map(str, levels))}: {counts})"
+
+    def within(self, objects: ArrayLike) -> Ratings:
+        """Return the ratings among some objects, renumbered to fit ``X[objects]``.
+
+        Examples
+        --------
+        >>> import nearkin as nk
+        >>> ratings = nk.Ratings([0, 0, 2], [1, 2, 3], [3, 1, 2]).within([2, 0, 3])
+        >>> ratings.a.tolist(), ratings.b.tolist(), ratings.level.tolist()
+        ([1, 0], [0, 2], [1, 2])
+        """
+        chosen = np.asarray(objects)
+        chosen = np.flatnonzero(chosen) if chosen.dtype == bool else chosen
+        top = max(self.a.max(initial=-1), self.b.max(initial=-1), chosen.max(initial=-1))
+        place = np.full(int(top) + 1, -1)
+        place[chosen] = np.arange(len(chosen))
+        kept = self[(place[self.a] >= 0) & (place[self.b] >= 0)]
+        return replace(kept, a=place[kept.a], b=place[kept.b])
 
     def merged(self) -> Pairs:
         """Return one row for each pair and level, sorted, repeats added up as weight.
@@ -178,13 +210,33 @@ class Objects:
     y: Array
     feature_names: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        ids = np.array([as_text(key) for key in self.ids], dtype=object)
+        repeated = np.ones(len(ids), dtype=bool)
+        repeated[np.unique(ids.astype(str), return_index=True)[1]] = False
+        if repeated.any():
+            raise ValueError(f"Objects: ids seen before in rows {first_rows(repeated)}.")
+        object.__setattr__(self, "ids", ids)
+
     def __len__(self) -> int:
         return len(self.ids)
 
     def rows(self, ids: Sequence[Any]) -> NDArray[np.int64]:
         """Return the row number of each id; -1 where there is no such object."""
         row_of = {key: row for row, key in enumerate(self.ids.tolist())}
-        return np.array([row_of.get(key, -1) for key in ids], dtype=np.int64)
+        return np.array([row_of.get(as_text(key), -1) for key in ids], dtype=np.int64)
+
+
+def as_text(value: Any) -> str | None:
+    """Return an id as text, None if there is none: 7, 7.0 and "7" are one id."""
+    if isinstance(value, str):
+        return value.strip() or None
+    is_number = isinstance(value, int | float | np.number) and value == value
+    if not is_number and is_missing(value):
+        return None
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
 
 
 def encode_labels(y: ArrayLike | None, n: int) -> tuple[NDArray[np.int64], Array]:
@@ -194,7 +246,7 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[NDArray[np.int64], Array
     """
     if y is None:
         return np.full(n, UNLABELLED, dtype=np.int64), np.empty(0, dtype=object)
-    labels = np.asarray(y)
+    labels = as_labels(y)
     if labels.shape != (n,):
         raise ValueError(
             f"y has shape {labels.shape}, but X has {n} rows; pass one label for each object "
@@ -207,6 +259,8 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[NDArray[np.int64], Array
         if "str" in kinds and len(kinds) > 1:
             raise ValueError(f"y mixes labels of the types {sorted(kinds)}; use one type.")
         known = np.array(known.tolist())
+    if known.dtype.kind not in "OUSbiuf" or (known.dtype.kind == "O" and len(known)):
+        raise ValueError(f"Unknown label type: {labels.dtype} in y; use text or whole numbers.")
     if known.dtype.kind == "f" and (~np.isfinite(known) | (known % 1 != 0)).any():
         raise ValueError(
             "Unknown label type: y holds continuous values, not classes; "
@@ -218,6 +272,15 @@ def encode_labels(y: ArrayLike | None, n: int) -> tuple[NDArray[np.int64], Array
     return out, classes
 
 
+def as_labels(y: ArrayLike) -> Array:
+    """Return labels as an array; a list may mix them with None, NaN or -1 and stays as it is."""
+    if isinstance(y, list | tuple) and any(isinstance(label, str) for label in y):
+        labels = np.empty(len(y), dtype=object)
+        labels[:] = y
+        return labels
+    return np.asarray(y)
+
+
 def missing_labels(labels: Array) -> NDArray[np.bool_]:
     """Tell where a label is None, NaN or -1."""
     if labels.dtype.kind in "iu":
@@ -227,12 +290,14 @@ def missing_labels(labels: Array) -> NDArray[np.bool_]:
     if labels.dtype.kind != "O":
         return np.zeros(labels.shape, dtype=bool)
 
-    def missing(label: Any) -> bool:
-        if label is None or type(label).__name__ in ("NAType", "NaTType"):
-            return True
-        return not isinstance(label, str) and bool(label != label or label == UNLABELLED)
+    return np.array([is_missing(label) for label in labels.tolist()], dtype=bool)
 
-    return np.array([missing(label) for label in labels.tolist()], dtype=bool)
+
+def is_missing(label: Any) -> bool:
+    """Tell whether one label is None, NaN, NA or -1."""
+    if label is None or type(label).__name__ in ("NAType", "NaTType"):
+        return True
+    return not isinstance(label, str) and bool(label != label or label == UNLABELLED)
 
 
 def check_finite(X: Array, caller: str) -> None:
@@ -245,6 +310,15 @@ def check_finite(X: Array, caller: str) -> None:
             f"{first_rows(columns)}; fill or drop them first, for example with "
             "sklearn.impute.SimpleImputer."
         )
+    if X.size:
+        spread = np.ptp(X, axis=0).astype(np.float64)
+        largest = np.abs(X).max(axis=0).astype(np.float64)
+        extreme = (largest > LARGEST) | ((spread > 0) & (spread < SMALLEST))
+        if extreme.any():
+            raise ValueError(
+                f"{caller}: the features in columns {first_rows(extreme)} exceed {LARGEST:g} or "
+                f"differ by less than {SMALLEST:g}; give them in other units."
+            )
 
 
 def check_ratings(ratings: Ratings | None, n_objects: int, caller: str) -> Ratings:

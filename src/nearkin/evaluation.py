@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.data import first_rows
+from nearkin.data import check_number, first_rows
 
 Floats = NDArray[np.float64]
 
@@ -44,15 +44,15 @@ def ndcg(distances: ArrayLike, levels: ArrayLike, k: int = 10) -> Floats:
             f"ndcg: distances has shape {d.shape}, levels {sigma.shape}; pass "
             "(n_queries, n_items) for both (levels may have a third axis of repeated ratings)."
         )
-    if k < 1:
-        raise ValueError(f"ndcg(k={k}): must be 1 or more.")
-    if np.isnan(d).any():
-        raise ValueError(f"ndcg: NaN distances for queries {first_rows(np.isnan(d).any(axis=1))}.")
+    check_number("ndcg", "k", k, 1, whole=True)
     if (sigma < 1).any():
         bad = (sigma < 1).reshape(len(sigma), -1).any(axis=1)
         raise ValueError(f"ndcg: levels below 1 for queries {first_rows(bad)}; use NaN for none.")
     gains = mean_gains(sigma)
     rated = ~np.isnan(gains)
+    lost = (rated & np.isnan(d)).any(axis=1)
+    if lost.any():
+        raise ValueError(f"ndcg: NaN distances for queries {first_rows(lost)}.")
     gains = np.where(rated, gains, 0.0)
     d = np.where(rated, d, np.inf)
     # lexicographic: rated items first, then distance, then item order

@@ -16,14 +16,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from nearkin.bundle import BundleError, read_bundle, write_bundle
-from nearkin.data import UNLABELLED, check_finite, first_rows, missing_labels
-from nearkin.kernel import KernelPosterior
+from nearkin.bundle import write_bundle
+from nearkin.data import UNLABELLED
 from nearkin.pairs import Block, PairFeatures
-from nearkin.points import Contributions, Points
+from nearkin.points import (
+    Contributions,
+    Points,
+    class_codes,
+    class_probabilities,
+    read_queries,
+)
 
 Floats = NDArray[np.float64]
 BLOCK_ELEMENTS = 2**20
+KIND = "nearkin metric"
 CANCELLED = 1e-4  # relative size of a squared distance below which a product lost its digits
 
 
@@ -47,6 +53,8 @@ class Metric:
         Names of the features.
     provenance : dict, optional
         How the metric was fitted; travels with the file.
+    profiled : bool, default=False
+        Whether database objects carry profiles, which search vectors then hold, too.
 
     Examples
     --------
@@ -66,6 +74,30 @@ class Metric:
     center: Floats | None = None
     feature_names: tuple[str, ...] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    profiled: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "class_costs", "center"):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, np.array(value, dtype=np.float64))
+        if self.classes is not None:
+            object.__setattr__(self, "classes", np.asarray(self.classes))
+        if self.feature_names is not None:
+            object.__setattr__(self, "feature_names", tuple(str(n) for n in self.feature_names))
+        self._check_shapes()
+
+    def _check_shapes(self) -> None:
+        r, Q, K = self.weights, self.class_costs, np.size(self.weights)
+        require(r.ndim == 1 and np.isfinite(r).all() and (r >= 0).all(), "weights: (K,) and >= 0")
+        names = self.feature_names
+        require(names is None or len(names) == K, "feature_names: one for each weight")
+        require(self.center is None or self.center.shape == (K,), "center: (K,)")
+        if Q is not None:
+            M = 0 if self.classes is None else len(self.classes)
+            require(Q.shape == (M, M), "class_costs: (M, M), one row for each of classes")
+            require(np.isfinite(Q).all() and (Q >= 0).all(), "class_costs: finite and >= 0")
+            require(np.array_equal(Q, Q.T), "class_costs: symmetric")
 
     @property
     def n_features(self) -> int:
@@ -87,80 +119,40 @@ class Metric:
         proba : array-like, shape (n, M), optional
             Class probabilities to use in place of the classifier's.
         """
-        x = self._features(X)
-        if self.class_costs is None:
+        x = read_queries(X, self.n_features, self.feature_names)
+        if self.class_costs is None or self.classes is None:
             return Points(x)
-        codes = self._codes(y, len(x))
-        u = np.zeros((len(x), len(self.class_costs)))
+        codes = class_codes(y, self.classes, len(x))
         known = codes != UNLABELLED
-        u[known, codes[known]] = 1.0
-        if not known.all():
-            u[~known] = (
-                self._posterior(x, proba)[~known]
-                if proba is not None
-                else (self._posterior(x[~known], None))
-            )
+        u = np.zeros((len(x), len(self.classes)))
+        if proba is not None:
+            u = class_probabilities(proba, u.shape).copy()
+        elif not known.all():
+            u[~known] = self._posterior(x[~known])
+        u[known] = np.eye(len(self.classes))[codes[known]]
         return Points(x, u)
 
-    def _features(self, X: ArrayLike) -> Floats:
-        names = getattr(X, "columns", None)
-        if names is not None and self.feature_names is not None:
-            found = tuple(str(name) for name in names)
-            if found != self.feature_names:
-                raise ValueError(
-                    f"Metric.points: the columns of X are {found[:5]}..., the metric was fitted "
-                    f"on {self.feature_names[:5]}...; pass the same features in the same order."
-                )
-        x = np.asarray(X)
-        if x.dtype != np.float32:
-            x = x.astype(np.float64)
-        if x.ndim != 2 or x.shape[1] != self.n_features:
+    def _posterior(self, x: Floats) -> Floats:
+        if self.classifier is None:
             raise ValueError(
-                f"Metric.points: X has shape {x.shape}; this metric was fitted on "
-                f"{self.n_features} features, so pass shape (n, {self.n_features})."
+                "Metric.points: some objects have no label and this metric has no classifier "
+                "(a classifier that is not nearkin's is not saved with a metric); pass "
+                "proba=classifier.predict_proba(X), or give every label."
             )
-        check_finite(x, "Metric.points")
-        return x
+        return class_probabilities(self.classifier.predict_proba(x), (len(x), self.n_classes))
 
-    def _codes(self, y: ArrayLike | None, n: int) -> NDArray[np.int64]:
-        codes = np.full(n, UNLABELLED, dtype=np.int64)
-        if y is None or self.classes is None:
-            return codes
-        labels = np.asarray(y)
-        if labels.shape != (n,):
-            raise ValueError(f"Metric.points: X has {n} rows but y has shape {labels.shape}.")
-        code_of = {name: code for code, name in enumerate(self.classes.tolist())}
-        known = ~missing_labels(labels)
-        codes[known] = [code_of.get(label, -2) for label in labels[known].tolist()]
-        unseen = codes == -2
-        if unseen.any():
-            raise ValueError(
-                f"Metric.points: unseen classes {sorted(set(labels[unseen].tolist()), key=str)} in "
-                f"rows {first_rows(unseen)}; the metric knows {self.classes.tolist()}. Pass None "
-                "to use the classifier's posterior instead."
-            )
-        return codes
-
-    def _posterior(self, x: Floats, proba: ArrayLike | None) -> Floats:
-        M = 0 if self.class_costs is None else len(self.class_costs)
-        if proba is None:
-            if self.classifier is None:
-                raise ValueError(
-                    "Metric.points: some objects have no label and this metric has no classifier "
-                    "(a classifier that is not nearkin's is not saved with a metric); pass "
-                    "proba=classifier.predict_proba(X), or give every label."
-                )
-            proba = self.classifier.predict_proba(x)
-        u = np.asarray(proba, dtype=np.float64)
-        if u.shape != (len(x), M) or not np.isfinite(u).all() or (u < 0).any():
-            raise ValueError(
-                f"Metric.points: class probabilities must be finite, non-negative and of shape "
-                f"{(len(x), M)}; found shape {u.shape}."
-            )
-        return u
+    @property
+    def n_classes(self) -> int:
+        """M, or 0 without a class term."""
+        return 0 if self.class_costs is None else len(self.class_costs)
 
     def _embedded(self, points: Points) -> Floats:
         """Return ``sqrt(r) (x - center)``  (n, K)."""
+        if not isinstance(points, Points):
+            raise TypeError(
+                f"Metric: got a {type(points).__name__}; turn objects into points with "
+                "metric.points(X) first."
+            )
         x = points.x.astype(np.float64)
         if self.center is not None:
             x -= self.center
@@ -188,8 +180,16 @@ class Metric:
             d2 += size
             self._restore_digits(d2, size, A[at], B)
             if self.class_costs is not None:
-                d2 += self._class_side(q)[at] @ self.class_costs @ self._class_side(p).T
+                d2 += self._class_part(q[at], p)
+        if q.b is not None or p.b is not None:
+            np.maximum(out, 0.0, out=out)  # two rated objects; a new one is never below 0
         return out if squared else np.sqrt(out, out=out)
+
+    def _class_part(self, q: Points, p: Points) -> Floats:
+        """Return ``u . Q u' + u . b' + b . u'`` of every query and item  (n_q, n_p)."""
+        u_q, u_p, Q = self._class_side(q), self._class_side(p), self.class_costs
+        part: Floats = u_q @ (u_p @ np.asarray(Q) + p.profiles()).T
+        return part if q.b is None else part + q.b @ u_p.T
 
     @staticmethod
     def _restore_digits(d2: Floats, size: Floats, A: Floats, B: Floats) -> None:
@@ -218,7 +218,8 @@ class Metric:
                 f"Metric.pair_distances: {a.shape} queries against {b.shape} items; pass as many "
                 "of one as of the other."
             )
-        d2 = np.concatenate([np.empty(0), *self._pair_blocks(q, p, a, b)])
+        d2: Floats = np.concatenate([np.empty(0), *self._pair_blocks(q, p, a, b)])
+        np.maximum(d2, 0.0, out=d2)
         return d2 if squared else np.sqrt(d2)
 
     def _pair_blocks(
@@ -227,26 +228,27 @@ class Metric:
         rows = max(1, BLOCK_ELEMENTS // self.n_features)
         for start in range(0, len(a), rows):
             left, right = q[a[start : start + rows]], p[b[start : start + rows]]
-            both = Points(
-                np.concatenate([left.x, right.x]),
-                None
-                if self.class_costs is None
-                else np.concatenate([self._class_side(left), self._class_side(right)]),
-            )
-            ends = np.arange(len(left))
-            block = Block(PairFeatures(both.x, both.u), ends, ends + len(left))
-            yield block.d2(self.weights, self.class_costs)
+            if self.class_costs is None:
+                left, right = Points(left.x), Points(right.x)
+            else:
+                self._class_side(left), self._class_side(right)
+            both, ends = left.joined(right), np.arange(len(left))
+            features = PairFeatures(both.x, both.u, profiled=np.arange(len(both)))
+            block = Block(features, ends, ends + len(left))
+            yield block.d2(self.weights, self.class_costs, both.b)
 
     def query_vectors(self, q: Points) -> Floats:
         """Return vectors whose inner product with item vectors ranks: larger is nearer.
 
-        ``query @ item = |sqrt(r) x_q|^2 - d2``, the first term being the query's alone
-        (K + 1 + M columns, or K + 1 without a class term).
+        ``query @ item = |sqrt(r) x_q|^2 - d2``, the first term being the query's alone. K + 1
+        columns, M more with a class term, M more again where the metric has profiles.
         """
         A = self._embedded(q)
         parts = [2.0 * A, -np.ones((len(A), 1))]
         if self.class_costs is not None:
             parts.append(-self._class_side(q))
+            if self.profiled:
+                parts.append(-q.profiles())
         return np.concatenate(parts, axis=1)
 
     def item_vectors(self, p: Points) -> Floats:
@@ -254,7 +256,10 @@ class Metric:
         B = self._embedded(p)
         parts = [B, np.sum(B * B, axis=1, keepdims=True)]
         if self.class_costs is not None:
-            parts.append(self._class_side(p) @ self.class_costs)
+            u = self._class_side(p)
+            parts.append(u @ self.class_costs + p.profiles())
+            if self.profiled:
+                parts.append(u)
         return np.concatenate(parts, axis=1)
 
     def contributions(self, q: Points, p: Points) -> Contributions:
@@ -266,25 +271,26 @@ class Metric:
         difference = q.x.astype(np.float64) - p.x
         class_pairs = None
         if self.class_costs is not None:
-            # u_c Q_cc' u'_c'  (n, M, M)
+            # u_c Q_cc' u'_c' + (u_c b'_c) u'_c' + u_c (b_c' u'_c')  (n, M, M): u and u' sum to 1
             u_q, u_p = self._class_side(q), self._class_side(p)
-            class_pairs = u_q[:, :, None] * self.class_costs * u_p[:, None, :]
+            costs = self.class_costs + p.profiles()[:, :, None] + q.profiles()[:, None, :]
+            class_pairs = u_q[:, :, None] * costs * u_p[:, None, :]
         names = self.feature_names or tuple(f"x{k}" for k in range(self.n_features))
         return Contributions(self.weights * difference**2, class_pairs, names, self.classes)
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, points: Points | None = None) -> None:
         """Write the metric to one file that holds no code: JSON and plain arrays.
 
         nearkin's own classifier is kept exactly, with the features of its labelled objects. Any
-        other classifier is not saved, and a warning says so.
+        other classifier is not saved, and a warning says so. ``points``, such as ``est.points_``,
+        go along for ``load_points``.
         """
-        arrays = {"weights": self.weights}
-        for name in ("class_costs", "center"):
-            if getattr(self, name) is not None:
-                arrays[name] = getattr(self, name)
+        parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
+        if points is not None:
+            parts |= {f"points_{name}": getattr(points, name) for name in ("x", "u", "b")}
         kept = hasattr(self.classifier, "arrays")
         if kept:
-            arrays |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
+            parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
         elif self.classifier is not None:
             warnings.warn(
                 f"Metric.save: the classifier {type(self.classifier).__name__} is not saved with "
@@ -293,54 +299,20 @@ class Metric:
                 stacklevel=2,
             )
         header = {
-            "kind": "nearkin metric",
+            "kind": KIND,
             "feature_names": self.feature_names,
             "classes": None if self.classes is None else self.classes.tolist(),
             "classifier": {
                 "saved": kept,
                 "type": None if self.classifier is None else type(self.classifier).__name__,
             },
+            "profiled": self.profiled,
             "provenance": dict(self.provenance),
         }
-        write_bundle(path, header, arrays)
+        write_bundle(path, header, {k: v for k, v in parts.items() if v is not None})
 
 
-def load_metric(path: str | Path) -> Metric:
-    """Read a metric that ``Metric.save`` wrote. Nothing in the file is executed."""
-    header, arrays = read_bundle(path, "nearkin metric")
-    try:
-        metric = _restored(header, arrays)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise BundleError(f"{path} is not a complete nearkin metric: {error}") from error
-    return metric
-
-
-def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Metric:
-    weights, Q, center = arrays["weights"], arrays.get("class_costs"), arrays.get("center")
-    K, names = len(weights), header["feature_names"]
-    _require(weights.ndim == 1 and (weights >= 0).all(), "weights must be (K,) and >= 0")
-    _require(names is None or len(names) == K, "one feature name for each weight")
-    _require(center is None or center.shape == (K,), "center must be (K,)")
-    classes = None if header["classes"] is None else np.array(header["classes"])
-    classifier = None
-    if Q is not None:
-        _require(classes is not None and Q.shape == (len(classes),) * 2, "Q must be (M, M)")
-        _require(bool((Q >= 0).all()) and np.array_equal(Q, Q.T), "Q must be symmetric and >= 0")
-        if header["classifier"]["saved"]:
-            parts = (arrays[f"classifier_{name}"] for name in ("x", "codes", "weights"))
-            classifier = KernelPosterior.restored(len(Q), *parts)
-            _require(classifier.x.shape[1] == K, "classifier features")
-    return Metric(
-        weights,
-        Q,
-        classes,
-        classifier,
-        center,
-        None if names is None else tuple(str(name) for name in names),
-        header["provenance"],
-    )
-
-
-def _require(condition: Any, what: str) -> None:
+def require(condition: Any, what: str) -> None:
+    """Raise an error unless a metric's parts are what they must be."""
     if not condition:
-        raise ValueError(what)
+        raise ValueError(f"Metric: expected {what}.")

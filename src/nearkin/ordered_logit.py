@@ -89,7 +89,7 @@ class OrderedLogit:
         self.levels = np.asarray([int(v) for v in levels])
         self.pairs = pairs._replace(level=xp.searchsorted(levels, pairs.level) + 1)
         self.total = float(xp.sum(pairs.weight))
-        self.ridge = ridge / self.total
+        self.ridge = ridge
         self.share = features.floats(
             [
                 float(xp.sum(xp.where(self.pairs.level == v, pairs.weight, 0.0))) / self.total
@@ -99,13 +99,19 @@ class OrderedLogit:
         square = hessian_diagonal(features, pairs, square_link, features.zeros(features.n_columns))
         scale = xp.sqrt(square / self.total)
         self.inverse_scale = inverse(scale, scale > 0, xp)
+        # the penalty, per unit of weight: t . (diag(penalty) - common common^T) t / 2
+        shrink, shared = features.shrinkage()
+        shared = shared * xp.astype(scale > 0, xp.float64)  # of class pairs that were rated
+        together = shared * (features.class_ridge / max(float(xp.sum(shared)), 1.0)) ** 0.5
+        self.penalty = (ridge + shrink * self.inverse_scale**2) / self.total
+        self.common = together * self.inverse_scale / self.total**0.5
         p, P = features.n_columns, len(self.levels) - 1
-        self.lower = xp.concat([features.zeros(p), features.zeros(P)])
+        self.lower = xp.concat([features.lower, features.zeros(P)])
         self.lower[p] = -xp.inf
         # d2 is about 1 at the start, and the thresholds then match the shares of the levels
         below = xp.cumulative_sum(self.share)[:-1]
         b = xp.log(below / (1.0 - below)) - 1.0
-        used = xp.astype(scale > 0, xp.float64)
+        used = xp.astype((scale > 0) & (features.lower == 0), xp.float64)
         t = used / max(float(xp.sum(used)), 1.0)
         self.start = xp.concat([t, b[:1], b[1:] - b[:-1]])
 
@@ -144,14 +150,15 @@ class OrderedLogit:
         # the last term of -log P: log(1 - exp(-gap)) of each inner level, times its share
         room = -xp.expm1(-gaps)
         value = float(sums.value) / self.total - float(xp.sum(share * xp.log(room)))
-        value += 0.5 * self.ridge * float(xp.sum(t * t))
+        shrunk = self._penalty_slope(t)
+        value += 0.5 * float(xp.sum(t * shrunk))
         # db_v / dc_j = 1 for v >= j  (P, P)
         P = b.shape[0]
         chain = xp.tril(xp.ones((P, P), dtype=xp.float64, device=device(b)))
         slope = sums.gradient / self.total
         own = chain.T @ slope[p:]
         own = xp.concat([own[:1], own[1:] - share * xp.exp(-gaps) / room])
-        gradient = xp.concat([slope[:p] * self.inverse_scale + self.ridge * t, own])
+        gradient = xp.concat([slope[:p] * self.inverse_scale + shrunk, own])
         H = self._hessian(sums.hessian / self.total, chain, gaps) if hessian else None
         return Evaluation(value, gradient, H, int(sums.count))
 
@@ -166,24 +173,28 @@ class OrderedLogit:
             Hv = hessian_product(self.features, self.pairs, link, theta, raw) / self.total
             # the transpose of cumsum sums from the end
             back = xp.flip(xp.cumulative_sum(xp.flip(Hv[p:])))
-            return xp.concat([Hv[:p] * self.inverse_scale, back]) + own * v
+            lost = xp.concat([self.common * xp.sum(self.common * v[:p]), xp.zeros_like(b)])
+            return xp.concat([Hv[:p] * self.inverse_scale, back]) + own * v - lost
 
         diagonal = hessian_diagonal(self.features, self.pairs, link, theta) / self.total
         diagonal = diagonal * self.inverse_scale**2
         return product, own + xp.concat([diagonal, xp.ones_like(b)])
 
     def _own_curvature(self, gaps: Array) -> Array:
-        """Return the diagonal Hessian of ridge and gaps, which no pair carries  (p + P,)."""
+        """Return the Hessian's diagonal of penalty and gaps, which no pair carries  (p + P,)."""
         xp = self.xp
         of_gaps = self.share[1:-1] * xp.exp(-gaps) / xp.expm1(-gaps) ** 2
-        of_ridge = xp.zeros_like(self.inverse_scale) + self.ridge
-        return xp.concat([of_ridge, xp.zeros_like(self.share[:1]), of_gaps])
+        return xp.concat([self.penalty, xp.zeros_like(self.share[:1]), of_gaps])
 
     def _hessian(self, H: Array, chain: Array, gaps: Array) -> Array:
         xp, p, scale = self.xp, self.features.n_columns, self.inverse_scale
         top = scale[:, None] * xp.concat([H[:p, :p] * scale, H[:p, p:] @ chain], axis=1)
         bottom = chain.T @ xp.concat([H[p:, :p] * scale, H[p:, p:] @ chain], axis=1)
-        return xp.concat([top, bottom]) + diagonal(self._own_curvature(gaps), xp)
+        e = xp.concat([self.common, xp.zeros_like(chain[0, :])])
+        return xp.concat([top, bottom]) + diagonal(self._own_curvature(gaps), xp) - e[:, None] * e
+
+    def _penalty_slope(self, t: Array) -> Array:
+        return self.penalty * t - self.common * self.xp.sum(self.common * t)
 
     def shortfall(self, z: Array, evaluation: Evaluation) -> float:
         """Return the KKT residual, in units of the mean log-likelihood."""

@@ -9,10 +9,12 @@ so that they do not depend on the number of cores.
 
 from __future__ import annotations
 
+# joblib and threadpoolctl come with scikit-learn, which cannot do without either.
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cache, reduce
+from threading import Lock
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import joblib
@@ -74,10 +76,10 @@ def accumulate(
     The link's own parameters follow theta in gradient and Hessian. Without a Hessian no class
     term is written out.
     """
-    xp, (r, Q) = features.xp, features.split(theta)
+    xp, theta_parts = features.xp, features.split(theta)
 
     def part(block: Block, rated: Pairs) -> Sums:
-        terms = link(block.d2(r, Q), rated)
+        terms = link(block.d2(*theta_parts), rated)
         gradient = block.transpose(terms.first)
         if terms.own is not None:
             gradient = xp.concat([gradient, terms.own])
@@ -105,11 +107,11 @@ def hessian_product(
 ) -> Array:
     """Return the link's Hessian times v, own parameters at the end, without forming either."""
     xp, p = features.xp, features.n_columns
-    (r, Q), (v_r, v_Q), own = features.split(theta), features.split(v[:p]), v[p:]
+    theta_parts, v_parts, own = features.split(theta), features.split(v[:p]), v[p:]
 
     def part(block: Block, rated: Pairs) -> tuple[Array]:
-        terms = link(block.d2(r, Q), rated)
-        along = block.d2(v_r, v_Q)  # phi @ v: d2 is linear in theta  (n,)
+        terms = link(block.d2(*theta_parts), rated)
+        along = block.d2(*v_parts)  # phi @ v: d2 is linear in theta  (n,)
         if terms.own is None:
             return (block.transpose(terms.second * along),)
         moved = block.transpose(terms.second * along + own @ terms.cross)
@@ -120,10 +122,10 @@ def hessian_product(
 
 def hessian_diagonal(features: PairFeatures, pairs: Pairs, link: Link, theta: Array) -> Array:
     """Return the diagonal of the link's Hessian in theta  (p,)."""
-    r, Q = features.split(theta)
+    theta_parts = features.split(theta)
 
     def part(block: Block, rated: Pairs) -> tuple[Array]:
-        return (block.square_sums(link(block.d2(r, Q), rated).second),)
+        return (block.square_sums(link(block.d2(*theta_parts), rated).second),)
 
     return sum_over_blocks(features, pairs, part)[0]
 
@@ -136,7 +138,7 @@ def sum_over_blocks(
 ) -> tuple[Array, ...]:
     """Add up ``part`` over all blocks of pairs; NumPy's share the cores, one BLAS thread each."""
     n = pairs.a.shape[0]
-    width = features.n_features + features.n_classes + extra_width
+    width = features.n_features + features.n_classes + features.n_profiles + extra_width
     rows = max(64, BLOCK_ELEMENTS // max(width, 1))
     n_chunks = max(1, min(MAX_CHUNKS, -(-n // rows)))
 
@@ -180,7 +182,30 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def single_blas() -> AbstractContextManager[Any]:
+class _SingleBlas:
+    """The first pass to enter limits BLAS, the last to leave restores it: fits may overlap."""
+
+    def __init__(self) -> None:
+        self.lock, self.inside = Lock(), 0
+        self.limit: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.inside == 0:
+                self.limit = _blas().limit(limits=1, user_api="blas")
+                self.limit.__enter__()
+            self.inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.inside -= 1
+            if self.inside == 0:
+                self.limit.__exit__(None, None, None)
+
+
+_SINGLE_BLAS = _SingleBlas()
+
+
+def single_blas() -> AbstractContextManager[None]:
     """Hold BLAS to one thread: chunks are the parallel part, and sums stay repeatable."""
-    limit: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limit
+    return _SINGLE_BLAS

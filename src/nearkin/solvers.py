@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from scipy.optimize import Bounds, minimize
 from sklearn.exceptions import ConvergenceWarning
 
+from nearkin.data import check_number
 from nearkin.objectives import Evaluation, Objective
 from nearkin.pairs import Array
 from nearkin.steps import bounded_step, conjugate_gradients
@@ -219,8 +220,8 @@ def _unbounded(names: list[str]) -> str:
     shown = ", ".join(names[:5]) + (f", ... ({len(names)} in all)" if len(names) > 5 else "")
     return (
         f"the ratings are separable along {shown}: the likelihood grows for ever with "
-        "these coefficients, and they were stopped where the gain vanished; set ridge= to a "
-        "positive number"
+        "these coefficients, and they were stopped where the gain vanished; raise ridge= (for "
+        "class pairs, Hybrid's class_ridge=)"
     )
 
 
@@ -247,6 +248,12 @@ def to_numpy(array: Array) -> NDArray[np.float64]:
     if hasattr(array, "get"):  # CuPy does not convert by itself
         array = array.get()
     return np.asarray(array.cpu() if hasattr(array, "cpu") else array, dtype=np.float64)
+
+
+def check_solver(caller: str, tol: Any, max_iter: Any) -> None:
+    """Raise an error unless tolerance and iterations can be used."""
+    check_number(caller, "tol", tol)
+    check_number(caller, "max_iter", max_iter, 1, whole=True)
 
 
 def warn_unless(converged: bool, name: str, message: str) -> None:

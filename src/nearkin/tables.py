@@ -16,10 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.data import Objects, Ratings
+from nearkin.data import MISSING_TEXT, Objects, Ratings, as_text, is_missing
 
 Column = list[Any]
-MISSING_TEXT = ("", "nan", "NaN", "-1")
 SHOWN = 5
 
 
@@ -87,10 +86,12 @@ def read_objects(
     ([[4.1], [12.0]], ['cyst', None], ['size'])
     """
     table = read_table(source, "objects")
-    ids = [_text(value) for value in table.column(id)]
+    ids = [as_text(value) for value in table.column(id)]
     table.complain("no id", (row for row, key in enumerate(ids) if key is None))
     table.complain("id seen before", _repeats(ids))
     names = [name for name in table.columns if name not in (id, label)]
+    if isinstance(features, str):
+        raise TypeError(f"read_objects(features={features!r}): pass a list of column names.")
     if features is not None:
         names = list(features)
     if not names:
@@ -143,12 +144,16 @@ def read_ratings(
     Ratings(1 ratings, levels 1/2/3: 0/0/1)
     """
     table = read_table(source, "ratings")
+    if hasattr(objects, "columns") or isinstance(objects, dict):
+        raise TypeError(
+            "read_ratings: objects is a table; read it with nearkin.read_objects first."
+        )
     if not isinstance(objects, Objects):
-        keys = np.array([_text(key) for key in objects], dtype=object)
+        keys = np.array(list(objects), dtype=object)
         objects = Objects(keys, np.empty((len(keys), 0)), np.empty(0))
     ends = []
     for name in (a, b):
-        rows = objects.rows([_text(value) for value in table.column(name)])
+        rows = objects.rows(table.column(name))
         unknown = np.flatnonzero(rows < 0)
         examples = sorted({str(table.columns[name][row]) for row in unknown})[:SHOWN]
         table.complain(f"unknown id in column {name!r} (such as {', '.join(examples)})", unknown)
@@ -186,12 +191,17 @@ def read_table(source: Any, what: str) -> Table:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file to read {what} from.")
         readers = {".csv": _read_csv, ".parquet": _read_parquet}
-        if path.suffix not in readers:
+        if path.suffix.lower() not in readers:
             raise ValueError(f"{path}: {what} are read from .csv or .parquet files.")
-        table = readers[path.suffix](path)
+        table = readers[path.suffix.lower()](path)
     else:
-        names = list(getattr(source, "columns", source))
-        columns = {str(name): _as_list(source[name]) for name in names}
+        names = list(getattr(source, "column_names", getattr(source, "columns", source)))
+        if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
+            raise ValueError(
+                f"the {what} table: pass a DataFrame or a dict of columns, each with a name of its "
+                f"own; found {names[:20]!r}."
+            )
+        columns = {name: _as_list(source[name]) for name in names}
         table = Table(f"the {what} table", columns, lambda row: f"row {row}")
     lengths = {name: len(column) for name, column in table.columns.items()}
     if len(set(lengths.values())) > 1:
@@ -214,8 +224,9 @@ def _read_csv(path: Path) -> Table:
         except (UnicodeDecodeError, csv.Error) as error:
             raise ValueError(f"{path}, line {reader.line_num}: not a CSV table: {error}") from error
     table = Table(str(path), {}, lambda row: f"line {lines[row]}")
-    if len(set(header)) < len(header):
-        table.problems.append(f"column names are repeated: {header}")
+    header = [name.strip() for name in header]
+    if len(set(header)) < len(header) or "" in header:
+        table.problems.append(f"column names are repeated or empty: {header}")
     wrong = [row for row, cells in enumerate(rows) if len(cells) != len(header)]
     table.complain(f"not {len(header)} cells as in the header", wrong)
     table.raise_problems()
@@ -235,27 +246,13 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _as_list(column: Any) -> Column:
-    to_list = getattr(column, "tolist", None) or getattr(column, "to_list", None)
+    makers = ("tolist", "to_list", "to_pylist")
+    to_list = next((getattr(column, name) for name in makers if hasattr(column, name)), None)
     return list(to_list() if to_list else column)
 
 
 def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, str):
-        return value.strip() in MISSING_TEXT
-    return bool(value != value or value == -1)
-
-
-def _text(value: Any) -> str | None:
-    """Return an id as text, None if there is none."""
-    if isinstance(value, str):
-        return value.strip() or None
-    if value is None or type(value).__name__ in ("NAType", "NaTType") or value != value:
-        return None
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)
+    return value.strip() in MISSING_TEXT if isinstance(value, str) else is_missing(value)
 
 
 def _number(value: Any) -> float:

@@ -16,6 +16,7 @@ from nearkin.learners.convex import ConvexOptimization
 from nearkin.learners.hybrid import Hybrid
 from nearkin.learners.nca import NCA
 from nearkin.learners.ordinal import OrdinalRegression
+from nearkin.missing import LatentFeatures
 
 FRACTION = 0.15
 K_NEAREST = 10
@@ -28,8 +29,10 @@ def methods() -> dict[str, Any]:
         "OR": OrdinalRegression(),
         "CO": ConvexOptimization(),
         "NCA": NCA(random_state=0),
-        "HYB": Hybrid(learner=ConvexOptimization(), classifier=kernel),
-        "HYB with OR": Hybrid(classifier=kernel),
+        "HYB": Hybrid(learner=ConvexOptimization(), classifier=kernel, class_ridge=0),
+        "HYB with OR": Hybrid(classifier=kernel, class_ridge=0),
+        "Hybrid()": Hybrid(),
+        "+ LatentFeatures": Hybrid(missing=LatentFeatures()),
     }
 
 
@@ -55,9 +58,9 @@ def show_scores(scores: dict[str, NDArray[np.float64]]) -> None:
     """Print the table of methods."""
     n = len(scores["OR"])
     print(f"NDCG@10 on {n} models of the paper's appendix, {FRACTION:.0%} of the pairs rated")
-    print(f"{'method':<14}{'mean':>7}{'sd':>7}")
+    print(f"{'method':<18}{'mean':>7}{'sd':>7}")
     for name, values in scores.items():
-        print(f"{name:<14}{values.mean():7.3f}{values.std():7.3f}")
+        print(f"{name:<18}{values.mean():7.3f}{values.std():7.3f}")
 
 
 def show_search(study: Study, estimator: Any) -> None:

@@ -20,12 +20,14 @@ Floats = NDArray[np.float64]
 
 def read_features(estimator: BaseEstimator, X: ArrayLike, *, reset: bool = True) -> Floats:
     """Return X as floats, and set the estimator's feature count and names."""
+    # a copy: what the caller does with X later must not change what was fitted
     array: Floats = validate_data(
         estimator,
         X,
         reset=reset,
         dtype=[np.float64, np.float32],
         ensure_all_finite=False,
+        copy=True,
         ensure_min_samples=2 if reset else 1,
     )
     check_finite(array, type(estimator).__name__)
@@ -53,9 +55,9 @@ def provenance(estimator: BaseEstimator, solution: Solution, n: int, n_ratings: 
         "estimator": " ".join(repr(estimator).split()),
         "n_objects": n,
         "n_ratings": n_ratings,
-        "gap": solution.gap,
-        "residual": solution.residual,
-        "converged": solution.converged,
+        "gap": None if solution.gap is None else float(solution.gap),
+        "residual": None if solution.residual is None else float(solution.residual),
+        "converged": bool(solution.converged),
     }
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from nearkin.convex_program import ConvexProgram
-from nearkin.data import Ratings
+from nearkin.data import Ratings, check_number
 from nearkin.learners.common import RatingLearner
 from nearkin.pairs import PairFeatures
-from nearkin.solvers import Solution, minimise, to_numpy, warn_unless
+from nearkin.solvers import Solution, check_solver, minimise, to_numpy, warn_unless
 
 
 class ConvexOptimization(RatingLearner):
@@ -56,8 +54,8 @@ class ConvexOptimization(RatingLearner):
 
     def fit_pairs(self, features: PairFeatures, ratings: Ratings) -> Solution:
         """Return the coefficients of the pair features."""
-        if not (np.isfinite(self.prior) and self.prior >= 0):
-            raise ValueError(f"ConvexOptimization(prior={self.prior!r}): must be >= 0.")
+        check_number("ConvexOptimization", "prior", self.prior)
+        check_solver("ConvexOptimization", self.tol, self.max_iter)
         for level, what in ((ratings.n_levels, "similar"), (1, "dissimilar")):
             if not (ratings.level == level).any():
                 raise ValueError(

@@ -6,6 +6,7 @@ ratings runs on pair features that have the class terms at their end.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -13,11 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, clone
 
 from nearkin.classifiers import KernelClassifier
-from nearkin.data import UNLABELLED, Ratings, check_ratings
+from nearkin.data import UNLABELLED, Ratings, check_number, check_ratings
 from nearkin.learners.common import column_names, names_of, provenance, read_features
 from nearkin.learners.nca import labelled
 from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
+from nearkin.missing import Completion
+from nearkin.objectives import column_sums
 from nearkin.pairs import PairFeatures
 from nearkin.solvers import Solution
 
@@ -40,6 +43,12 @@ class Hybrid(BaseEstimator):
     learner : estimator with ``fit_pairs``, optional
         Learns from ratings (the paper's algorithm B). ``OrdinalRegression()`` by default;
         ``ConvexOptimization()`` is the paper's choice. See ``PairLearner`` to write one.
+    class_ridge : float, default=10.0
+        Shrinks Q to one cost for all pairs of different classes: weight of half the squared
+        deviations from it, in units of the log-likelihood (for CO: pseudo-pairs added to the cost
+        of each class term). 0 is the paper's free Q.
+    missing : ItemProfiles or LatentFeatures, optional
+        Learns what ratings say of single database objects, beyond their class.
     classifier : classifier with ``predict_proba``, optional
         Learns from labels (the paper's algorithm A). ``KernelClassifier(random_state=0)`` by
         default.
@@ -50,7 +59,7 @@ class Hybrid(BaseEstimator):
     solution_ : Solution
     points_ : Points
         The training objects, labels included: the database to search.
-    learner_, classifier_
+    learner_, classifier_, missing_
         The fitted parts.
     classes_ : ndarray
         Class names, in the order of ``metric_.class_costs``.
@@ -69,9 +78,18 @@ class Hybrid(BaseEstimator):
     True
     """
 
-    def __init__(self, *, learner: Any = None, classifier: Any = None) -> None:
+    def __init__(
+        self,
+        *,
+        learner: Any = None,
+        classifier: Any = None,
+        class_ridge: float = 10.0,
+        missing: Any = None,
+    ) -> None:
         self.learner = learner
         self.classifier = classifier
+        self.class_ridge = class_ridge
+        self.missing = missing
 
     def fit(
         self, X: ArrayLike, y: ArrayLike | None = None, ratings: Ratings | None = None
@@ -87,26 +105,45 @@ class Hybrid(BaseEstimator):
         ratings : Ratings
             Rated pairs of rows of X, labelled or not.
         """
+        check_part("Hybrid", "learner", self.learner, "fit_pairs")
+        check_part("Hybrid", "classifier", self.classifier, "predict_proba")
+        check_part("Hybrid", "missing", self.missing, "complete")
         x = read_features(self, X)
         ratings = check_ratings(ratings, len(x), "Hybrid")
         codes, self.classes_ = labelled(y, len(x), "Hybrid")
         u = self._class_probabilities(x, codes)
         names = names_of(self)
-        features = PairFeatures(x, u, column_names(names, x.shape[1], self.classes_))
+        check_number("Hybrid", "class_ridge", self.class_ridge)
+        columns = column_names(names, x.shape[1], self.classes_)
+        features = PairFeatures(x, u, columns, float(self.class_ridge))
         self.learner_ = OrdinalRegression() if self.learner is None else clone(self.learner)
-        self.solution_ = self.learner_.fit_pairs(features, ratings)
-        r, Q = features.split(np.asarray(self.solution_.theta, dtype=np.float64))
+        found = self._learn(features, ratings)
+        self.solution_ = found.solution
         self.metric_ = Metric(
-            weights=r,
-            class_costs=Q,
+            weights=found.weights,
+            class_costs=found.class_costs,
+            profiled=found.profiles is not None,
             classes=self.classes_,
             classifier=getattr(self.classifier_, "posterior_", self.classifier_),
             center=x.mean(axis=0, dtype=np.float64),
             feature_names=names,
             provenance=provenance(self, self.solution_, len(x), len(ratings)),
         )
-        self.points_ = self.metric_.points(x, proba=u)
+        self.points_ = replace(self.metric_.points(x, proba=u), b=found.profiles)
         return self
+
+    def _learn(self, features: PairFeatures, ratings: Ratings) -> Completion:
+        """Return the distance, with profiles of rated objects if they are asked for."""
+        if self.missing is None:
+            solution = self.learner_.fit_pairs(features, ratings)
+            theta = checked_theta(solution, features.n_columns, self.learner_)
+            r, Q, b = features.split(theta)
+            return Completion(r, with_unrated_filled(Q, features, ratings), b, solution)
+        self.missing_ = clone(self.missing)
+        found: Completion = self.missing_.complete(features, ratings, self.learner_)
+        if found.lift > 0 and hasattr(self.learner_, "thresholds_"):
+            self.learner_.thresholds_ = self.learner_.thresholds_ - found.lift
+        return found
 
     def _class_probabilities(
         self, x: NDArray[np.float64], codes: NDArray[np.int64]
@@ -126,3 +163,39 @@ class Hybrid(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         return tags
+
+
+def check_part(caller: str, name: str, part: Any, method: str) -> None:
+    """Raise an error if a part that was passed in lacks its method."""
+    if part is not None and not hasattr(part, method):
+        raise TypeError(
+            f"{caller}({name}={part!r}): a {name} must have the method {method}, which "
+            f"{type(part).__name__} has not."
+        )
+
+
+def checked_theta(solution: Solution, n_columns: int, learner: Any) -> NDArray[np.float64]:
+    """Return a learner's coefficients if they are ones."""
+    theta = np.asarray(solution.theta, dtype=np.float64)
+    if theta.shape != (n_columns,) or not np.isfinite(theta).all() or (theta < 0).any():
+        raise ValueError(
+            f"{type(learner).__name__}.fit_pairs returned theta of shape {theta.shape}; Hybrid "
+            f"needs {n_columns} finite coefficients >= 0, one for each pair feature."
+        )
+    return theta
+
+
+def with_unrated_filled(
+    Q: NDArray[np.float64], features: PairFeatures, ratings: Ratings
+) -> NDArray[np.float64]:
+    """Return Q with the mean of its kind where no rating shows a pair of classes.
+
+    Nothing was learned there, and 0 would put never compared classes nearest of all.
+    """
+    seen = features.split(column_sums(features, features.pairs(ratings)))[1] > 0
+    same = np.eye(len(Q), dtype=bool)
+    filled = Q.copy()
+    for kind in (same, ~same):
+        if (kind & seen).any():
+            filled[kind & ~seen] = Q[kind & seen].mean()
+    return filled

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from nearkin.data import UNLABELLED, Ratings, encode_labels
+from nearkin.data import UNLABELLED, Ratings, check_number, encode_labels
 from nearkin.kernel import KernelPosterior, LeaveOneOut
 from nearkin.learners.common import names_of, provenance, read_features
 from nearkin.metric import Metric
-from nearkin.solvers import Solution, lbfgsb, warn_unless
+from nearkin.solvers import Solution, check_solver, lbfgsb, warn_unless
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -136,7 +136,8 @@ def labelled(y: ArrayLike | None, n: int, caller: str) -> tuple[Integers, NDArra
     if len(classes) < 2:
         raise ValueError(
             f"{caller}: labels of two classes or more are needed; y has {len(classes)} class(es) "
-            f"({classes.tolist()}) on {int((codes != UNLABELLED).sum())} of {n} objects."
+            f"({classes.tolist()}) on {int((codes != UNLABELLED).sum())} of {n} objects; None, "
+            "NaN and -1 mean unknown."
         )
     return codes, classes
 
@@ -152,8 +153,9 @@ def fit_kernel(
     random_state: Any,
 ) -> KernelFit:
     """Learn kernel weights from labelled objects, choosing the penalty if none is given."""
-    if penalty is not None and not (np.isfinite(penalty) and penalty >= 0):
-        raise ValueError(f"{caller}(penalty={penalty!r}): must be None or a number >= 0.")
+    if penalty is not None:
+        check_number(caller, "penalty", penalty)
+    check_solver(caller, tol, max_iter)
     # in units of the data's own spread; a constant feature tells no classes apart
     spread = x.std(axis=0)
     scale = np.where(spread > 1e-12 * np.abs(x).max(axis=0), spread, np.inf)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.data import Ratings
+from nearkin.data import Ratings, check_number
 from nearkin.learners.common import RatingLearner
 from nearkin.ordered_logit import OrderedLogit
 from nearkin.pairs import PairFeatures
-from nearkin.solvers import Solution, minimise, to_numpy, warn_unless
+from nearkin.solvers import Solution, check_solver, minimise, to_numpy, warn_unless
 
 
 class OrdinalRegression(RatingLearner):
@@ -21,7 +21,8 @@ class OrdinalRegression(RatingLearner):
     Parameters
     ----------
     ridge : float, default=0.0
-        Weight of half the sum of squared coefficients, each in units of the mean of its column
+        Weight of half the sum of squared coefficients, each in units of the root mean square of its
+        column
         over the rated pairs (so feature units do not matter), beside the log-likelihood.
     tol : float, default=1e-8
         Largest KKT residual, in units of the mean log-likelihood.
@@ -57,8 +58,8 @@ class OrdinalRegression(RatingLearner):
 
     def fit_pairs(self, features: PairFeatures, ratings: Ratings) -> Solution:
         """Return the coefficients of the pair features; keeps ``thresholds_``."""
-        if not (np.isfinite(self.ridge) and self.ridge >= 0):
-            raise ValueError(f"OrdinalRegression(ridge={self.ridge!r}): must be >= 0.")
+        check_number("OrdinalRegression", "ridge", self.ridge)
+        check_solver("OrdinalRegression", self.tol, self.max_iter)
         used = np.unique(ratings.level)
         if len(used) < 2:
             raise ValueError(

@@ -1,0 +1,144 @@
+"""What ratings say of single objects: profiles and latent features."""
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+
+import nearkin as nk
+from nearkin.experiments.synthetic import draw_study
+from nearkin.missing import LatentLikelihood
+from nearkin.pairs import Block, PairFeatures
+
+PARTS = {
+    "profiles": nk.ItemProfiles(),
+    "latent": nk.LatentFeatures(n_features=2, n_starts=2),
+}
+
+
+@pytest.fixture(params=PARTS)
+def part(request):
+    return PARTS[request.param]
+
+
+@pytest.fixture
+def fitted(part, study):
+    X, y, ratings = study
+    few = ratings[(ratings.a > 4) & (ratings.b > 4)]  # objects 0 to 4 are not rated
+    return nk.Hybrid(missing=part).fit(X, y, few), X, y
+
+
+def test_profile_columns_are_indicators_times_class(rng):
+    X, U = rng.normal(size=(6, 2)), rng.dirichlet(np.ones(3), 6)
+    features = PairFeatures(X, U, profiled=np.array([1, 4]))
+    a, b = np.array([0, 1, 1]), np.array([4, 4, 2])
+    block = Block(features, a, b)
+    phi = block.phi()[:, features.n_shared :].reshape(3, 2, 3)
+    zero = np.zeros(3)
+    np.testing.assert_allclose(phi[0], [zero, U[0]])
+    np.testing.assert_allclose(phi[1], [U[4], U[1]])
+    np.testing.assert_allclose(phi[2], [U[2], zero])
+    theta = rng.normal(size=features.n_columns)
+    np.testing.assert_allclose(block.d2(*features.split(theta)), block.phi() @ theta)
+    g = rng.normal(size=3)
+    np.testing.assert_allclose(block.transpose(g), block.phi().T @ g)
+    np.testing.assert_allclose(block.square_sums(g), (block.phi() ** 2).T @ g)
+    assert features.name(features.n_shared + 4) == "profile of object 4 for class 1"
+
+
+def test_unrated_objects_fall_back_to_their_class(fitted):
+    est, _, _ = fitted
+    b = est.points_.b
+    assert not b[:5].any()
+    assert b[5:].any()
+
+
+def test_distances_vectors_contributions_and_files_agree(fitted, tmp_path):
+    est, X, _ = fitted
+    m, p = est.metric_, est.points_
+    q = m.points(X[:6] + 0.2)
+    d = m.distances(q, p)
+    # the definition: u . (Q u_j + b_j) beside the features
+    d2 = (((q.x[:, None] - p.x) ** 2) @ m.weights) + q.u @ (p.u @ m.class_costs + p.b).T
+    np.testing.assert_allclose(d**2, d2)
+    product = m.query_vectors(q) @ m.item_vectors(p).T + d**2
+    np.testing.assert_allclose(product, product[:, :1].repeat(len(X), axis=1), rtol=1e-9)
+    for i in range(6):
+        for j in (0, 20, 40):
+            parts = m.contributions(q[i], p[j])
+            assert parts.total[0] == pytest.approx(d[i, j] ** 2)
+            assert m.pair_distances(q[i], p[j])[0] == pytest.approx(d[i, j])
+    m.save(tmp_path / "m", est.points_)
+    loaded, database = nk.load_metric(tmp_path / "m"), nk.load_points(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.distances(loaded.points(X[:6] + 0.2), database), d)
+    np.testing.assert_array_equal(loaded.item_vectors(database), m.item_vectors(p))
+
+
+def test_rated_objects_correct_each_other_both_ways(fitted):
+    est, _, _ = fitted
+    d = est.metric_.distances(est.points_, est.points_)
+    np.testing.assert_allclose(d, d.T, atol=1e-7)
+    assert (d >= 0).all()
+
+
+def test_a_new_object_is_never_nearer_than_0(fitted):
+    est, _X, _ = fitted
+    p = est.points_
+    assert (np.eye(3) @ (p.u @ est.metric_.class_costs + p.b).T).min() >= -1e-9
+
+
+def test_fits_are_repeatable(fitted, study):
+    est, X, y = fitted
+    _, _, ratings = study
+    few = ratings[(ratings.a > 4) & (ratings.b > 4)]
+    again = nk.Hybrid(missing=est.missing).fit(X, y, few)
+    np.testing.assert_array_equal(again.points_.b, est.points_.b)
+
+
+def test_profiles_need_a_likelihood(study):
+    X, y, ratings = study
+    with pytest.raises(ValueError, match="use OrdinalRegression as the learner"):
+        nk.Hybrid(learner=nk.ConvexOptimization(), missing=nk.ItemProfiles()).fit(X, y, ratings)
+
+
+def test_profiles_lift_distances_off_the_thresholds(study):
+    X, y, ratings = study
+    est = nk.Hybrid(missing=nk.ItemProfiles(ridge=0.1)).fit(X, y, ratings)
+    # the likelihood of the levels is what it was: d2 + b_v is unchanged by the lift
+    features = PairFeatures(X, est.points_.u, profiled=np.unique([ratings.a, ratings.b]))
+    r, Q, B = features.split(est.solution_.theta)
+    d2 = Block(features, ratings.a, ratings.b).d2(r, Q, B)
+    lift = est.metric_.class_costs[0, 0] - Q[0, 0]
+    assert lift > 0
+    lifted = est.metric_.pair_distances(
+        est.points_, est.points_, ratings.a, ratings.b, squared=True
+    )
+    np.testing.assert_allclose(lifted, np.maximum(d2 + lift, 0), atol=1e-9)
+
+
+def test_latent_gradient(study):
+    X, _y, ratings = study
+    U = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
+    likelihood = LatentLikelihood(PairFeatures(X, U), ratings, 3, 2.0)
+    v = likelihood.start(np.random.RandomState(0))
+    assert check_grad(lambda v: likelihood(v)[0], lambda v: likelihood(v)[1], v) < 1e-5
+
+
+def test_they_win_on_the_synthetic_study():
+    gain = {name: [] for name in PARTS}
+    parts = {"profiles": nk.ItemProfiles(), "latent": nk.LatentFeatures(n_starts=1)}
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        study = draw_study(rng)
+        X, y = study.train
+        ratings = study.training_ratings(0.15, rng)
+
+        def score(est, X=X, y=y, ratings=ratings, study=study):
+            m = est.fit(X, y, ratings).metric_
+            d = m.distances(m.points(study.queries), est.points_)
+            return nk.ndcg(d, study.query_levels).mean()
+
+        base = score(nk.Hybrid())
+        for name, part in parts.items():
+            gain[name].append(score(nk.Hybrid(missing=part)) - base)
+    for name, values in gain.items():
+        assert np.mean(values) > 0.03, name
