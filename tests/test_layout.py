@@ -39,7 +39,17 @@ ORDER = [
     "experiments",
     "experiments.synthetic",
     "experiments.demo",
+    "experiments.synthetic_study",
+    "experiments.figures",
+    "experiments.synthetic_report",
+    "cli",
 ]
+EXTRAS = {
+    "tables": {"pyarrow"},
+    "experiments.synthetic_report": {"pyarrow"},
+    "experiments.figures": {"matplotlib"},
+    "cli": {"typer", "rich"},
+}
 CORE = {"numpy", "scipy", "sklearn", "array_api_compat", "joblib", "threadpoolctl"}
 
 
@@ -75,7 +85,7 @@ def test_the_core_needs_four_packages():
     standard = sys.stdlib_module_names
     for name, tree in modules():
         roots = {module.split(".")[0] for module, _ in imports(tree)}
-        extra = {"pyarrow"} if name == "tables" else set()
+        extra = EXTRAS.get(name, set())
         assert roots - standard - {"nearkin"} <= CORE | extra, name
 
 

@@ -13,6 +13,8 @@ import os
 import struct
 import tempfile
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +34,6 @@ class BundleError(ValueError):
 
 def write_bundle(path: str | Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> None:
     """Write header and arrays to ``path``: afterwards the old file or the new one, never a mix."""
-    path = Path(path)
     arrays = {k: v.astype(np.float64) if v.dtype == np.float32 else v for k, v in arrays.items()}
     shapes = {
         name: {"shape": list(array.shape), "dtype": array.dtype.name}
@@ -40,18 +41,27 @@ def write_bundle(path: str | Path, header: dict[str, Any], arrays: dict[str, NDA
     }
     full = {"format": FORMAT_VERSION, **header, "arrays": shapes}
     text = json.dumps(full, indent=2, allow_nan=False)
+    with (
+        replaced(Path(path), binary=True) as file,
+        zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive,
+    ):
+        _member(archive, HEADER, text.encode())
+        for name, array in arrays.items():
+            buffer = io.BytesIO()
+            plain = np.ascontiguousarray(array, dtype=KINDS[array.dtype.name])
+            np.lib.format.write_array(buffer, plain, allow_pickle=False)
+            _member(archive, f"{name}.npy", buffer.getvalue())
+
+
+@contextmanager
+def replaced(path: Path, *, binary: bool = False) -> Iterator[Any]:
+    """Open a file that takes the place of ``path`` once it is written whole, and not before."""
     if not path.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {path.parent} to write to.")
-    handle, temporary = tempfile.mkstemp(dir=path.parent or Path(), prefix=f".{path.name}.")
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-                _member(archive, HEADER, text.encode())
-                for name, array in arrays.items():
-                    buffer = io.BytesIO()
-                    plain = np.ascontiguousarray(array, dtype=KINDS[array.dtype.name])
-                    np.lib.format.write_array(buffer, plain, allow_pickle=False)
-                    _member(archive, f"{name}.npy", buffer.getvalue())
+        with os.fdopen(handle, "wb") if binary else os.fdopen(handle, "w", newline="") as file:
+            yield file
             file.flush()
             os.fsync(file.fileno())
         umask = os.umask(0)

@@ -1,9 +1,12 @@
-"""NDCG: how well a distance ranks what raters called similar (section 4.1, step 6)."""
+"""NDCG (section 4.1, step 6), and the paired comparison of methods by it."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from nearkin.data import check_number, first_rows
 
@@ -74,3 +77,37 @@ def mean_gains(levels: Floats) -> Floats:
     count = (~np.isnan(gains)).sum(axis=2)
     total = np.nansum(gains, axis=2)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+@dataclass(frozen=True)
+class PairedDifference:
+    """Mean difference of two methods on the same cases, and its confidence interval."""
+
+    mean: float
+    low: float
+    high: float
+    wins: float  # share of cases in which the first is better
+
+    def __str__(self) -> str:
+        return f"{self.mean:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
+
+
+def paired_difference(
+    first: ArrayLike, second: ArrayLike, confidence: float = 0.95
+) -> PairedDifference:
+    """Compare two methods case by case, by Student's t on the differences.
+
+    Examples
+    --------
+    >>> from nearkin.evaluation import paired_difference
+    >>> print(paired_difference([0.6, 0.7, 0.8], [0.5, 0.6, 0.6]))
+    +0.1333 [-0.0101, +0.2768]
+    """
+    difference = np.asarray(first, dtype=np.float64) - np.asarray(second, dtype=np.float64)
+    difference = difference[~np.isnan(difference)]
+    n, mean = len(difference), float(difference.mean())
+    if n < 2:
+        return PairedDifference(mean, float("-inf"), float("inf"), float((difference > 0).mean()))
+    error = float(difference.std(ddof=1)) / np.sqrt(n)
+    reach = float(stdtrit(n - 1, 0.5 + confidence / 2)) * error
+    return PairedDifference(mean, mean - reach, mean + reach, float((difference > 0).mean()))

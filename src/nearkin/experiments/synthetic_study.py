@@ -1,0 +1,190 @@
+"""The synthetic study of section 4.1, whole: all models, sizes and methods, resumable.
+
+A folder holds ``settings.json``, a file of scores for each finished model, and, at the end, the
+results. A run that was interrupted goes on where it stopped; every number follows from the seed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.bundle import replaced
+from nearkin.classifiers import KernelClassifier
+from nearkin.evaluation import ndcg
+from nearkin.experiments.synthetic import GenerativeModel, Study, draw_study, sample_model
+from nearkin.learners.convex import ConvexOptimization
+from nearkin.learners.hybrid import Hybrid
+from nearkin.learners.nca import NCA
+from nearkin.learners.ordinal import OrdinalRegression
+from nearkin.metric import Metric
+from nearkin.missing import ItemProfiles, LatentFeatures
+from nearkin.passes import single_blas
+
+Floats = NDArray[np.float64]
+Row = tuple[int, float, str, float]
+
+PAPER = ("OR", "CO", "NCA", "HYB")
+BEYOND = ("Euclidean", "HYB with OR", "Hybrid()", "ItemProfiles", "LatentFeatures")
+BOUNDS = ("true r, Q and our u", "true r and z")
+COLUMNS = ("model", "fraction", "method", "ndcg")
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Every constant of the study; the defaults are the paper's."""
+
+    n_models: int = 100
+    n_objects: int = 200
+    n_train: int = 100
+    noise: float = 50.0
+    fractions: tuple[float, ...] = (0.05, 0.075, 0.10, 0.125, 0.15)
+    k: int = 10
+    n_features: int = 20
+    n_missing: int = 20
+    n_classes: int = 3
+    observed_parts: int = 5
+    missing_parts: int = 2
+    rate_observed: float = 1.0
+    rate_missing: float = 0.2
+    methods: tuple[str, ...] = (*PAPER, *BEYOND, *BOUNDS)
+    seed: int = 0
+
+
+def estimator(method: str, seed: int) -> Any:
+    """Return a method by its name in the paper, or beyond it."""
+    kernel = KernelClassifier(random_state=seed)
+    make: dict[str, Callable[[], Any]] = {
+        "OR": OrdinalRegression,
+        "CO": ConvexOptimization,
+        "NCA": lambda: NCA(random_state=seed),
+        "HYB": lambda: Hybrid(learner=ConvexOptimization(), classifier=kernel, class_ridge=0),
+        "HYB with OR": lambda: Hybrid(classifier=kernel, class_ridge=0),
+        "Hybrid()": lambda: Hybrid(classifier=kernel),
+        "ItemProfiles": lambda: Hybrid(classifier=kernel, missing=ItemProfiles()),
+        "LatentFeatures": lambda: Hybrid(
+            classifier=kernel, missing=LatentFeatures(n_starts=1, random_state=seed)
+        ),
+    }
+    return make[method]()
+
+
+def score_model(settings: Settings, index: int) -> list[Row]:
+    """Return the NDCG of every method and size on one model."""
+    rng = np.random.default_rng([settings.seed, index])
+    with single_blas():
+        model = sample_model(
+            rng,
+            settings.n_features,
+            settings.n_missing,
+            settings.n_classes,
+            settings.observed_parts,
+            settings.missing_parts,
+            settings.rate_observed,
+            settings.rate_missing,
+        )
+        study = draw_study(rng, model, settings.n_objects, settings.n_train, settings.noise)
+        samples = [study.training_ratings(fraction, rng) for fraction in settings.fractions]
+        rows: list[Row] = []
+        for method in settings.methods:
+            # what learns from labels alone, or from nothing, is the same at every size
+            once = method in ("NCA", "Euclidean", *BOUNDS)
+            value = 0.0
+            for size, (fraction, ratings) in enumerate(
+                zip(settings.fractions, samples, strict=True)
+            ):
+                if size == 0 or not once:
+                    d = _distances(method, study, ratings, index)
+                    value = float(ndcg(d, study.query_levels, k=settings.k).mean())
+                rows.append((index, fraction, method, value))
+    return rows
+
+
+def _distances(method: str, study: Study, ratings: Any, seed: int) -> Floats:
+    X, y = study.train
+    if method in BOUNDS:
+        return _bound(method, study, seed)
+    if method == "Euclidean":
+        metric = Metric(np.ones(X.shape[1]))
+        return metric.distances(metric.points(study.queries), metric.points(X))
+    fitted = estimator(method, seed).fit(X, y, ratings)
+    d: Floats = fitted.metric_.distances(fitted.metric_.points(study.queries), fitted.points_)
+    return d
+
+
+def _bound(method: str, study: Study, seed: int) -> Floats:
+    """Return squared distances by the truth: what no method of its kind can beat."""
+    X, y = study.train
+    truth = Metric(study.model.r)
+    d2 = truth.distances(truth.points(study.queries), truth.points(X), squared=True)
+    if method == "true r and z":
+        missing = Metric(study.model.r_missing)
+        z, z_queries = study.Z[: study.n_train], study.Z[study.n_train :]
+        return d2 + missing.distances(missing.points(z_queries), missing.points(z), squared=True)
+    u = KernelClassifier(random_state=seed).fit(X, y).predict_proba(study.queries)
+    return d2 + u @ true_class_costs(study.model)[np.unique(y)][:, y]
+
+
+def true_class_costs(model: GenerativeModel) -> Floats:
+    """Return Q_cc' = E[d2 of the missing features | c, c'] of two independent objects (M, M)."""
+    # E z^2 = sum of shares (mu^2 + diag(F^T F)) for a mixture of N(mu, F^T F)
+    mean = np.stack([m.shares @ m.means for m in model.missing])
+    square = np.stack(
+        [m.shares @ (m.means**2 + np.sum(m.factors**2, axis=1)) for m in model.missing]
+    )
+    own = square @ model.r_missing
+    Q: Floats = own[:, None] + own - 2.0 * (mean * model.r_missing) @ mean.T
+    return Q
+
+
+def run(folder: Path, settings: Settings, n_jobs: int = -1) -> Iterator[int]:
+    """Score what is not scored yet, yielding the number of finished models."""
+    (folder / "models").mkdir(parents=True, exist_ok=True)
+    _check_settings(folder, settings)
+    todo = [k for k in range(settings.n_models) if not model_file(folder, k).exists()]
+    done = settings.n_models - len(todo)
+    yield done
+    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
+    for rows in workers(joblib.delayed(score_model)(settings, k) for k in todo):
+        with replaced(model_file(folder, rows[0][0])) as file:
+            csv.writer(file).writerows([COLUMNS, *rows])
+        done += 1
+        yield done
+
+
+def model_file(folder: Path, index: int) -> Path:
+    """Return where the scores of a model are kept."""
+    return folder / "models" / f"{index:04d}.csv"
+
+
+def _check_settings(folder: Path, settings: Settings) -> None:
+    path = folder / "settings.json"
+    wanted = json.loads(json.dumps(asdict(settings)))
+    wanted.pop("n_models")  # more models may be added to a finished study
+    if path.exists() and json.loads(path.read_text()) != wanted:
+        raise ValueError(
+            f"{folder} holds a study with other settings ({path}); name another folder with --out."
+        )
+    with replaced(path) as file:
+        json.dump(wanted, file, indent=2)
+
+
+def read_scores(folder: Path, settings: Settings) -> dict[str, Floats]:
+    """Return the scores of every method  (n_models, n_fractions)."""
+    place = {fraction: at for at, fraction in enumerate(settings.fractions)}
+    shape = (settings.n_models, len(settings.fractions))
+    scores = {method: np.full(shape, np.nan) for method in settings.methods}
+    for k in range(settings.n_models):
+        with model_file(folder, k).open(newline="") as file:
+            for row in csv.DictReader(file):
+                at = place[float(row["fraction"])]
+                scores[row["method"]][k, at] = float(row["ndcg"])
+    return scores
