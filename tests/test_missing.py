@@ -5,8 +5,9 @@ import pytest
 from scipy.optimize import check_grad
 
 import nearkin as nk
+from nearkin import passes
 from nearkin.experiments.synthetic import draw_study
-from nearkin.missing import LatentLikelihood
+from nearkin.latent import LatentLikelihood, expected_costs
 from nearkin.pairs import Block, PairFeatures
 
 PARTS = {
@@ -121,6 +122,53 @@ def test_latent_gradient(study):
     likelihood = LatentLikelihood(PairFeatures(X, U), ratings, 3, 2.0)
     v = likelihood.start(np.random.RandomState(0))
     assert check_grad(lambda v: likelihood(v)[0], lambda v: likelihood(v)[1], v) < 1e-5
+
+
+def test_latent_gradient_is_the_same_in_blocks(study, monkeypatch):
+    X, _y, ratings = study
+    U = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
+    likelihood = LatentLikelihood(PairFeatures(X, U), ratings, 3, 2.0)
+    v = likelihood.start(np.random.RandomState(0))
+    value, gradient = likelihood(v)
+    variances = likelihood.variances(v)
+    monkeypatch.setattr(passes, "BLOCK_ELEMENTS", 512)
+    again = LatentLikelihood(PairFeatures(X, U), ratings, 3, 2.0)
+    assert again(v)[0] == pytest.approx(value)
+    np.testing.assert_allclose(again(v)[1], gradient, atol=1e-12)
+    np.testing.assert_allclose(again.variances(v), variances)
+
+
+def test_latent_variances_are_the_prior_without_ratings_and_shrink_with_them(study):
+    X, _y, ratings = study
+    U = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
+    few = ratings[(ratings.a > 4) & (ratings.b > 4)]
+    likelihood = LatentLikelihood(PairFeatures(X, U), few, 3, 2.0)
+    v = likelihood.variances(likelihood.start(np.random.RandomState(0)))
+    np.testing.assert_allclose(v[:5], 3 / 2.0)
+    assert (v[5:] < 3 / 2.0).all()
+
+
+def test_expected_costs_against_literal_loops(rng):
+    n, M, J = 6, 2, 3
+    z, v, u = rng.normal(size=(n, J)), rng.random(n), rng.dirichlet(np.ones(M), n)
+    ratings = nk.Ratings([0, 1, 2], [1, 2, 3], [1, 2, 3])  # 4 and 5 have none
+    Q, b = expected_costs(z, v, u, ratings)
+    B = np.zeros((M, n))
+    for c in range(M):
+        for j in range(n):
+            for i in range(n):
+                d2 = sum((z[i, k] - z[j, k]) ** 2 for k in range(J)) + v[i] + v[j]
+                B[c, j] += u[i, c] / u[:, c].sum() * d2
+    for j in range(n):
+        if j < 4:
+            np.testing.assert_allclose(Q @ u[j] + b[j], B[:, j])
+        else:
+            assert not b[j].any()
+    for c in range(M):
+        for d in range(M):
+            mean = sum(u[j, d] / u[:, d].sum() * B[c, j] for j in range(n))
+            back = sum(u[j, c] / u[:, c].sum() * B[d, j] for j in range(n))
+            assert Q[c, d] == pytest.approx((mean + back) / 2)
 
 
 def test_they_win_on_the_synthetic_study():

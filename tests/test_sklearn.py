@@ -45,6 +45,8 @@ class RatedHybrid(Rated, nk.Hybrid):
     [
         nk.KernelClassifier(random_state=0),
         nk.NCA(penalty=1.0),
+        nk.CorrelationFilter(),
+        nk.Euclidean(),
         RatedOrdinalRegression(ridge=1.0),
         RatedConvexOptimization(),
         RatedHybrid(

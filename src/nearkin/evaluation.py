@@ -51,7 +51,11 @@ def ndcg(distances: ArrayLike, levels: ArrayLike, k: int = 10) -> Floats:
     if (sigma < 1).any():
         bad = (sigma < 1).reshape(len(sigma), -1).any(axis=1)
         raise ValueError(f"ndcg: levels below 1 for queries {first_rows(bad)}; use NaN for none.")
-    gains = mean_gains(sigma)
+    return ndcg_of_gains(d, mean_gains(sigma), k)
+
+
+def ndcg_of_gains(d: Floats, gains: Floats, k: int) -> Floats:
+    """Return the NDCG at k of each query from gains, NaN where an item has none."""
     rated = ~np.isnan(gains)
     lost = (rated & np.isnan(d)).any(axis=1)
     if lost.any():

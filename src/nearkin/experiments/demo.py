@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from nearkin.classifiers import KernelClassifier
 from nearkin.evaluation import ndcg
 from nearkin.experiments.synthetic import Study, draw_study
+from nearkin.latent import LatentFeatures
 from nearkin.learners.convex import ConvexOptimization
 from nearkin.learners.hybrid import Hybrid
 from nearkin.learners.nca import NCA
 from nearkin.learners.ordinal import OrdinalRegression
-from nearkin.missing import LatentFeatures
 
 FRACTION = 0.15
 K_NEAREST = 10

@@ -21,12 +21,13 @@ from nearkin.bundle import replaced
 from nearkin.classifiers import KernelClassifier
 from nearkin.evaluation import ndcg
 from nearkin.experiments.synthetic import GenerativeModel, Study, draw_study, sample_model
+from nearkin.latent import LatentFeatures
 from nearkin.learners.convex import ConvexOptimization
 from nearkin.learners.hybrid import Hybrid
 from nearkin.learners.nca import NCA
 from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
-from nearkin.missing import ItemProfiles, LatentFeatures
+from nearkin.missing import ItemProfiles
 from nearkin.passes import single_blas
 
 Floats = NDArray[np.float64]

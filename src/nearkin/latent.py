@@ -1,0 +1,224 @@
+"""Latent features: multidimensional scaling, by the ordinal likelihood, of what features miss.
+
+``d2 = d2_r + |z_i - z_j|^2`` with z inferred for each rated object. What is handed over is the
+expectation of the second term, so an object whose ratings leave its z uncertain counts as farther
+away by the variance of its z, and objects with many and with few ratings stay comparable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+
+from nearkin.data import Pairs, Ratings, check_number
+from nearkin.missing import Completion
+from nearkin.objectives import inverse, square_link
+from nearkin.ordered_logit import OrderedLogitLink
+from nearkin.pairs import Block, PairFeatures
+from nearkin.passes import Terms, hessian_diagonal, sum_over_blocks
+from nearkin.solvers import Solution, check_solver, lbfgsb, warn_unless
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+SMALLEST_GAP = 1e-6  # between two thresholds
+
+
+class LatentFeatures(BaseEstimator):
+    """Infer z of rated objects: ``d2 = d2_r + |z_i - z_j|^2``, ``z_i = mean of class + e_i``.
+
+    Multidimensional scaling, by the ordinal likelihood, of what the features leave unexplained.
+    A new object's z is that of a random member of its class, by its class probabilities. Not
+    convex: the best of several starts is kept.
+
+    Parameters
+    ----------
+    n_features : int, default=8
+        Dimension of z.
+    ridge : float, default=2.0
+        Weight of half the squared deviations e, in units of the log-likelihood.
+    n_starts : int, default=3
+    tol : float, default=1e-4
+        Largest projected gradient of the mean log-likelihood.
+    max_iter : int, default=1000
+    random_state : int, RandomState or None, default=0
+        Makes the starts repeatable.
+
+    Attributes
+    ----------
+    z_ : ndarray, shape (n_objects, n_features)
+        The inferred space, along its principal axes.
+    """
+
+    z_: Floats
+
+    def __init__(
+        self,
+        *,
+        n_features: int = 8,
+        ridge: float = 2.0,
+        n_starts: int = 3,
+        tol: float = 1e-4,
+        max_iter: int = 1000,
+        random_state: Any = 0,
+    ) -> None:
+        self.n_features = n_features
+        self.ridge = ridge
+        self.n_starts = n_starts
+        self.tol = tol
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def complete(self, features: PairFeatures, ratings: Ratings, learner: Any) -> Completion:
+        """Learn r, thresholds and z together; ``learner`` has no part in it."""
+        for name in ("n_features", "n_starts"):
+            check_number("LatentFeatures", name, getattr(self, name), 1, whole=True)
+        check_number("LatentFeatures", "ridge", self.ridge, 1e-6)
+        check_solver("LatentFeatures", self.tol, self.max_iter)
+        rng = check_random_state(self.random_state)
+        problem = LatentLikelihood(features, ratings, self.n_features, self.ridge)
+        ends = [
+            lbfgsb(problem, problem.start(rng), problem.lower, self.tol, self.max_iter)
+            for _ in range(self.n_starts)
+        ]
+        best = min(ends, key=lambda end: float(end.fun))
+        r, z, _ = problem.split(best.x)
+        mean = z.mean(axis=0)
+        self.z_ = (z - mean) @ np.linalg.svd(z - mean, full_matrices=False)[2].T
+        Q, b = expected_costs(z, problem.variances(best.x), features.u, ratings)
+        residual = float(np.max(np.abs(best.x - np.maximum(best.x - best.jac, problem.lower))))
+        converged = residual <= self.tol
+        message = f"best of {self.n_starts} starts, residual {residual:.1e}"
+        warn_unless(converged, "LatentFeatures", message)
+        theta = np.concatenate([r, Q[np.triu_indices(len(Q))]])
+        solution = Solution(
+            theta, float(best.fun), None, residual, int(best.nit), converged, message
+        )
+        return Completion(r, Q, b, solution)
+
+
+def expected_costs(
+    z: Floats, variances: Floats, u: Floats, ratings: Ratings
+) -> tuple[Floats, Floats]:
+    """Return Q (M, M) and profiles b (n, M) that a new object sees: ``u . (Q u_j + b_j)``.
+
+    The new object's z is that of a random member of its class, so the expected distance to j is
+    ``B[c, j] = mean over i in class c of |z_i - z_j|^2 + v_i, plus v_j``, v being the variances
+    of z. Q is the mean of B over the members of a class, and b what is left for a rated object.
+    """
+    share = u / u.sum(axis=0)  # (n, M)
+    own = np.sum(z * z, axis=1) + variances  # E |z_i|^2 about the origin  (n,)
+    B = (share.T @ own)[:, None] - 2.0 * (share.T @ z) @ z.T + own  # (M, n)
+    Q = B @ share
+    Q = np.maximum(0.5 * (Q + Q.T), 0.0)
+    rated = np.zeros(len(u), dtype=bool)
+    rated[ratings.a] = rated[ratings.b] = True
+    return Q, np.where(rated[:, None], B.T - u @ Q, 0.0)
+
+
+class LatentLikelihood:
+    """Mean negative log-likelihood in ``v = [t, increments of b, class means, deviations e]``.
+
+    ``r = t / scale``, ``b = cumsum(increments)`` and ``z_i = u_i . class means + e_i``, with
+    ``ridge / 2 * |e|^2`` beside the log-likelihood.
+    """
+
+    def __init__(
+        self, features: PairFeatures, ratings: Ratings, n_latent: int, ridge: float
+    ) -> None:
+        merged = ratings.merged()
+        levels, level = np.unique(merged.level, return_inverse=True)
+        self.pairs = Pairs(merged.a, merged.b, level + 1, merged.weight)
+        self.u, self.plain = features.u, PairFeatures(features.x)
+        self.n_latent, self.ridge, self.n = n_latent, ridge, len(features.u)
+        self.total = float(merged.weight.sum())
+        self.share = np.bincount(level, merged.weight) / self.total
+        self.K, self.P, self.M = features.n_features, len(levels) - 1, features.n_classes
+        square = hessian_diagonal(self.plain, self.pairs, square_link, np.zeros(self.K))
+        rms = np.sqrt(square / self.total)
+        self.inverse_scale = inverse(rms, rms > 0, np)
+        free = np.full((self.M + self.n) * n_latent, -np.inf)
+        gaps = np.full(self.P - 1, SMALLEST_GAP)
+        self.lower = np.concatenate([np.zeros(self.K), [-np.inf], gaps, free])
+
+    def start(self, rng: np.random.RandomState) -> Floats:
+        """Return a random starting point: features alike, z small, thresholds by the levels."""
+        below = np.cumsum(self.share)[:-1]
+        b = np.log(below / (1.0 - below)) - 1.0
+        means = rng.normal(size=self.M * self.n_latent)
+        deviations = 0.1 * rng.normal(size=self.n * self.n_latent)
+        gaps = np.maximum(np.diff(b), 1e-3)
+        return np.concatenate([np.full(self.K, 0.5 / self.K), b[:1], gaps, means, deviations])
+
+    def split(self, v: Floats) -> tuple[Floats, Floats, Floats]:
+        """Return r (K,), z (n, J) and thresholds (P,)."""
+        K, P = self.K, self.P
+        latent = v[K + P :].reshape(-1, self.n_latent)
+        z = self.u @ latent[: self.M] + latent[self.M :]
+        return v[:K] * self.inverse_scale, z, np.cumsum(v[K : K + P])
+
+    def _sum(self, v: Floats, part: Callable[[Block, Pairs, Floats, Terms], Any]) -> Any:
+        """Sum ``part`` of the difference in z and of the link's terms over blocks of pairs."""
+        r, z, b = self.split(v)
+        link = OrderedLogitLink(b, self.plain.xp)
+
+        def of_block(block: Block, pairs: Pairs) -> Any:
+            difference = z[pairs.a] - z[pairs.b]  # (n, J)
+            d2 = block.d2(r) + np.sum(difference * difference, axis=1)
+            return part(block, pairs, difference, link(d2, pairs))
+
+        return sum_over_blocks(self.plain, self.pairs, of_block, self.n_latent)
+
+    def _scattered(self, rows: Integers, values: Floats) -> Floats:
+        """Return the sums of values (n_pairs, D) by object  (n, D)."""
+        D = values.shape[1]
+        at = rows[:, None] * D + np.arange(D)
+        sums = np.bincount(at.ravel(), values.ravel(), self.n * D)
+        return sums.reshape(self.n, D).astype(np.float64, copy=False)
+
+    def __call__(self, v: Floats) -> tuple[float, Floats]:
+        """Return value and gradient."""
+        K, P, M, J = self.K, self.P, self.M, self.n_latent
+
+        def part(block: Block, pairs: Pairs, difference: Floats, terms: Terms) -> Any:
+            # d |z_a - z_b|^2 = 2 (z_a - z_b) . (dz_a - dz_b)
+            push = 2.0 * terms.first[:, None] * difference
+            dz = self._scattered(pairs.a, push) - self._scattered(pairs.b, push)
+            return terms.value, block.transpose(terms.first), terms.own, dz
+
+        value, in_r, own, dz = self._sum(v, part)
+        gaps, share, e = v[K + 1 : K + P], self.share[1:-1], v[K + P + M * J :]
+        # the last term of -log P: log(1 - exp(-gap)) of each inner level, times its share
+        room = -np.expm1(-gaps)
+        value = float(value) - self.total * float(share @ np.log(room))
+        own = np.cumsum(own[::-1])[::-1].copy()  # the transpose of cumsum sums from the end
+        own[1:] -= self.total * share * np.exp(-gaps) / room
+        in_z = [(self.u.T @ dz).ravel(), dz.ravel() + self.ridge * e]
+        gradient = np.concatenate([in_r * self.inverse_scale, own, *in_z])
+        return (value + 0.5 * self.ridge * float(e @ e)) / self.total, gradient / self.total
+
+    def variances(self, v: Floats) -> Floats:
+        """Return the posterior variance of each z_i, summed over its dimensions  (n,).
+
+        Laplace's approximation, each object by itself: the trace of the inverse of
+        ``H_i = ridge I + sum over pairs of i of 4 h d d' + 2 max(g, 0) I`` with d = z_i - z_j and
+        g, h the link's derivatives. An unrated object has its prior's, J / ridge.
+        """
+        J = self.n_latent
+
+        def part(block: Block, pairs: Pairs, difference: Floats, terms: Terms) -> Any:
+            outer = difference[:, :, None] * difference[:, None, :]
+            H = 4.0 * terms.second[:, None, None] * outer
+            H += 2.0 * np.maximum(terms.first, 0.0)[:, None, None] * np.eye(J)
+            H = H.reshape(-1, J * J)
+            return (self._scattered(pairs.a, H) + self._scattered(pairs.b, H),)
+
+        (H,) = self._sum(v, part)
+        inverse_H = np.linalg.inv(H.reshape(self.n, J, J) + self.ridge * np.eye(J))
+        variances: Floats = np.trace(inverse_H, axis1=1, axis2=2)
+        return variances

@@ -1,0 +1,160 @@
+"""Protocols: fit on some objects, rank them for others. Nothing of a test object leaks.
+
+A fold holds out objects. Every rating that touches one leaves the training set, and everything
+fitted (filters, scales, penalties, profiles) sees the training objects only. The held-out objects
+are then queries against the training objects, scored by the ratings between the two.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from nearkin.data import Objects, Ratings, as_labels
+from nearkin.evaluation import ndcg_of_gains
+from nearkin.passes import single_blas
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class FoldScore:
+    """What one method did on one fold: NDCG of each held-out object, NaN where it has no rating."""
+
+    queries: Integers
+    ndcg: Floats
+    warnings: tuple[str, ...]
+    seconds: float
+
+
+def leave_one_out(n: int) -> list[Integers]:
+    """Hold each object out once: the protocol of section 4.2."""
+    return [np.array([i]) for i in range(n)]
+
+
+def object_folds(n: int, n_folds: int, random_state: Any = 0) -> list[Integers]:
+    """Deal the objects into folds at random."""
+    order = check_random_state(random_state).permutation(n)
+    return [np.sort(order[k::n_folds]) for k in range(min(n_folds, n))]
+
+
+def gains_between(ratings: Ratings, queries: Integers, items: Integers) -> Floats:
+    """Return the mean gain ``2^level - 1`` of each query and item, NaN where nobody rated."""
+    n = 1 + int(max(np.max(part, initial=0) for part in (ratings.a, ratings.b, queries, items)))
+    row, column = np.full(n, -1), np.full(n, -1)
+    row[queries], column[items] = np.arange(len(queries)), np.arange(len(items))
+    total, count = np.zeros((2, len(queries), len(items)))
+    gain = 2.0**ratings.level - 1.0
+    weight = np.ones(len(ratings)) if ratings.weight is None else ratings.weight
+    for a, b in ((ratings.a, ratings.b), (ratings.b, ratings.a)):
+        i, j = row[a], column[b]
+        hit = (i >= 0) & (j >= 0)
+        np.add.at(total, (i[hit], j[hit]), (weight * gain)[hit])
+        np.add.at(count, (i[hit], j[hit]), weight[hit])
+    return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
+
+
+def score_fold(
+    estimator: Any,
+    X: Floats,
+    y: NDArray[Any] | None,
+    ratings: Ratings,
+    test: Integers,
+    k: int,
+    prepare: Any = None,
+) -> FoldScore:
+    """Fit on all objects but ``test``; return the NDCG of those as queries."""
+    started = time.perf_counter()
+    train = np.setdiff1d(np.arange(len(X)), test)
+    labels = None if y is None else y[train]
+    with warnings.catch_warnings(record=True) as caught, single_blas():
+        warnings.simplefilter("always")
+        x, queries = X[train], X[test]
+        if prepare is not None:
+            prepared = clone(prepare).fit(x)
+            x, queries = prepared.transform(x), prepared.transform(queries)
+        fitted = clone(estimator).fit(x, labels, ratings.within(train))
+        metric = fitted.metric_
+        d = metric.distances(metric.points(queries), fitted.points_)
+    values = ndcg_of_gains(d, gains_between(ratings, test, train), k)
+    said = tuple(sorted({str(warning.message) for warning in caught}))
+    return FoldScore(test, values, said, time.perf_counter() - started)
+
+
+def score_methods(
+    methods: dict[str, Any],
+    X: ArrayLike,
+    y: ArrayLike | None,
+    ratings: Ratings,
+    folds: Sequence[Integers],
+    *,
+    prepare: Any = None,
+    k: int = 10,
+    n_jobs: int = -1,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[dict[str, Floats], dict[str, list[FoldScore]]]:
+    """Score every method on every fold; return NDCG by object (n,) and the folds.
+
+    ``prepare`` is a transformer of features, fitted anew on the training objects of each fold. A
+    method that fails on a fold is an error: it would not be a fair comparison without it.
+    """
+    x = np.asarray(X)
+    labels = None if y is None else as_labels(y)
+    jobs = [(name, fold) for fold in folds for name in methods]
+    work = (
+        joblib.delayed(_named_score)(name, methods[name], x, labels, ratings, fold, k, prepare)
+        for name, fold in jobs
+    )
+    scores = {name: np.full(len(x), np.nan) for name in methods}
+    details: dict[str, list[FoldScore]] = {name: [] for name in methods}
+    runner = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered", batch_size="auto")
+    for done, (name, score) in enumerate(runner(work), start=1):
+        scores[name][score.queries] = score.ndcg
+        details[name].append(score)
+        if progress is not None:
+            progress(done, len(jobs))
+    return scores, details
+
+
+def _named_score(name: str, *arguments: Any) -> tuple[str, FoldScore]:
+    try:
+        return name, score_fold(*arguments)
+    except (ValueError, TypeError, np.linalg.LinAlgError) as error:
+        raise type(error)(f"{name}: {error}") from error
+
+
+def noise_ceiling(ratings: Ratings, n: int, k: int = 10) -> dict[Any, float]:
+    """Return, for each rater, the mean NDCG of the rater's own ratings against all the others'.
+
+    No distance can be expected to please raters more than they please each other.
+    """
+    if ratings.rater is None:
+        return {}
+    everyone = np.arange(n)
+    ceiling = {}
+    for rater in sorted(set(ratings.rater.tolist()), key=str):
+        own = ratings.rater == rater
+        if own.all():
+            continue
+        mine = gains_between(ratings[own], everyone, everyone)
+        theirs = gains_between(ratings[~own], everyone, everyone)
+        theirs = np.where(np.isnan(mine), np.nan, theirs)
+        values = ndcg_of_gains(np.where(np.isnan(mine), np.inf, -mine), theirs, k)
+        if not np.isnan(values).all():
+            ceiling[rater] = float(np.nanmean(values))
+    return ceiling
+
+
+def labels_of(objects: Objects) -> NDArray[Any] | None:
+    """Return the labels, or None where no object has one."""
+    return None if all(label is None for label in objects.y) else objects.y

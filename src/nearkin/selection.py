@@ -1,0 +1,153 @@
+"""Which method should I use, and how sure are you? Choice by cross-validated NDCG over objects."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from nearkin.classifiers import KernelClassifier
+from nearkin.data import Ratings, check_ratings, encode_labels
+from nearkin.evaluation import paired_difference
+from nearkin.latent import LatentFeatures
+from nearkin.learners.convex import ConvexOptimization
+from nearkin.learners.euclidean import Euclidean
+from nearkin.learners.hybrid import Hybrid
+from nearkin.learners.nca import NCA
+from nearkin.learners.ordinal import OrdinalRegression
+from nearkin.missing import ItemProfiles
+from nearkin.protocols import object_folds, score_methods
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What ``select`` found.
+
+    Attributes
+    ----------
+    best_name_ : str
+    best_estimator_ : estimator
+        Fitted to all of the data.
+    table_ : list of dict
+        Every candidate, best first: mean NDCG over queries, its standard error, the paired
+        difference from the best Euclidean distance with its 95 % interval, warnings, seconds.
+    scores_ : dict
+        Held-out NDCG of each object, by candidate.
+    """
+
+    best_name_: str
+    best_estimator_: Any
+    table_: list[dict[str, Any]]
+    scores_: dict[str, Floats]
+
+
+def candidates(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
+    """Return the methods worth trying, by name; without classes those that need none."""
+    found: dict[str, Any] = {
+        "Euclidean": Euclidean(standardise=False),
+        "Euclidean, standardised": Euclidean(),
+        "OR": OrdinalRegression(ridge=1.0),
+        "OR, ridge 10": OrdinalRegression(ridge=10.0),
+        "OR, ridge 100": OrdinalRegression(ridge=100.0),
+        "CO": ConvexOptimization(),
+        "CO, prior 10": ConvexOptimization(prior=10.0),
+    }
+    if n_classes < 2:
+        return found
+    kernel = KernelClassifier(random_state=random_state)
+    ordinal = OrdinalRegression(ridge=1.0)
+    found["NCA"] = NCA(random_state=random_state)
+    found["HYB with CO"] = Hybrid(learner=ConvexOptimization(), classifier=kernel)
+    for class_ridge in (1.0, 10.0, 100.0):
+        found[f"HYB, class ridge {class_ridge:g}"] = Hybrid(
+            learner=ordinal, classifier=kernel, class_ridge=class_ridge
+        )
+    for ridge in (1.0, 4.0):
+        found[f"HYB with profiles, ridge {ridge:g}"] = Hybrid(
+            learner=ordinal, classifier=kernel, missing=ItemProfiles(ridge=ridge)
+        )
+        found[f"HYB with latent features, ridge {2 * ridge:g}"] = Hybrid(
+            classifier=kernel,
+            missing=LatentFeatures(ridge=2 * ridge, n_starts=1, random_state=random_state),
+        )
+    return found
+
+
+def select(
+    X: ArrayLike,
+    y: ArrayLike | None,
+    ratings: Ratings,
+    *,
+    methods: dict[str, Any] | None = None,
+    n_folds: int = 5,
+    k: int = 10,
+    random_state: Any = 0,
+    n_jobs: int = -1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Selection:
+    """Choose a method by NDCG on objects it has not seen, and fit it to all of the data.
+
+    A method must beat the Euclidean distance by more than one standard error of the difference,
+    or the Euclidean distance is returned.
+
+    Parameters
+    ----------
+    X, y, ratings
+        As for ``Hybrid.fit``.
+    methods : dict of estimators, optional
+        Candidates by name; ``candidates(n_classes)`` by default. The Euclidean distances are
+        always among them.
+    n_folds : int, default=5
+        Objects are dealt into this many folds; whole objects are held out.
+    k : int, default=10
+        NDCG at k.
+    random_state : int, default=0
+        Makes folds and candidates repeatable.
+    n_jobs : int, default=-1
+        Processes.
+    progress : callable, optional
+        Called with (done, total).
+    """
+    n = len(np.asarray(X))
+    ratings = check_ratings(ratings, n, "select")
+    _, classes = encode_labels(y, n)
+    plain = candidates(0)
+    euclidean = {name: est for name, est in plain.items() if name.startswith("Euclidean")}
+    chosen = candidates(len(classes), random_state) if methods is None else {**euclidean, **methods}
+    folds = object_folds(n, n_folds, random_state)
+    scores, details = score_methods(
+        chosen, X, y, ratings, folds, k=k, n_jobs=n_jobs, progress=progress
+    )
+    if all(np.isnan(values).all() for values in scores.values()):
+        raise ValueError("select: no rating links a held-out object with another one.")
+    means = {name: float(np.nanmean(values)) for name, values in scores.items()}
+    base = max(euclidean, key=lambda name: means[name])
+    table = []
+    for name in sorted(means, key=lambda name: -means[name]):
+        values = scores[name][~np.isnan(scores[name])]
+        lead = paired_difference(scores[name], scores[base])
+        said = sorted({text for fold in details[name] for text in fold.warnings})
+        table.append(
+            {
+                "method": name,
+                "ndcg": means[name],
+                "standard_error": float(values.std(ddof=1)) / len(values) ** 0.5,
+                "over_euclidean": lead.mean,
+                "low95": lead.low,
+                "high95": lead.high,
+                "seconds": sum(fold.seconds for fold in details[name]),
+                "warnings": len(said),
+            }
+        )
+    best = table[0]["method"]
+    difference = scores[best] - scores[base]
+    difference = difference[~np.isnan(difference)]
+    error = float(difference.std(ddof=1)) / len(difference) ** 0.5 if len(difference) > 1 else 0.0
+    if float(difference.mean()) <= error:
+        best = base
+    return Selection(best, chosen[best].fit(X, y, ratings), table, scores)
