@@ -13,8 +13,10 @@ SOURCE = Path(nk.__file__).parent
 # Each module may import those above it.
 ORDER = [
     "_version",
+    "_lazy",
     "data",
     "tables",
+    "study",
     "pairs",
     "passes",
     "objectives",
@@ -41,6 +43,9 @@ ORDER = [
     "evaluation",
     "protocols",
     "selection",
+    "index.where",
+    "index.common",
+    "index",
     "experiments",
     "experiments.synthetic",
     "experiments.demo",
@@ -48,12 +53,17 @@ ORDER = [
     "experiments.figures",
     "experiments.synthetic_report",
     "cli",
+    "cli.output",
+    "cli.reproduce",
+    "cli.main",
 ]
 EXTRAS = {
     "tables": {"pyarrow"},
     "experiments.synthetic_report": {"pyarrow"},
     "experiments.figures": {"matplotlib"},
-    "cli": {"typer", "rich"},
+    "cli.output": {"typer", "rich"},
+    "cli.reproduce": {"typer"},
+    "cli.main": {"typer"},
 }
 CORE = {"numpy", "scipy", "sklearn", "array_api_compat", "joblib", "threadpoolctl"}
 
@@ -80,9 +90,10 @@ def test_every_module_has_its_place():
 
 def test_imports_go_one_way():
     for name, tree in modules():
-        for module, _ in imports(tree):
+        for module, names in imports(tree):
             if module.split(".")[0] == "nearkin":
                 imported = module.removeprefix("nearkin").lstrip(".")
+                imported = imported or names[0].name  # from nearkin import index
                 assert ORDER.index(imported) < ORDER.index(name), f"{name} imports {imported}"
 
 
@@ -102,15 +113,24 @@ def test_import_loads_no_extra():
     assert run.stdout.strip() == "[]"
 
 
-def test_init_holds_public_names_only():
-    tree = ast.parse((SOURCE / "__init__.py").read_text())
+def test_the_stub_holds_public_names_only():
+    tree = ast.parse((SOURCE / "__init__.pyi").read_text())
     kinds = {type(node).__name__ for node in tree.body}
-    assert kinds <= {"Expr", "ImportFrom", "Assign"}
+    assert kinds <= {"Expr", "ImportFrom"}
     names = {
         alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
     }
-    assert names == set(nk.__all__)
+    assert names == set(nk.__all__) == set(dir(nk))
     assert all(hasattr(nk, name) for name in nk.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        nk.nothing  # noqa: B018
+
+
+def test_the_command_line_starts_without_numpy():
+    code = "import nearkin, nearkin.cli.main, sys; "
+    code += "print([m for m in ('numpy', 'sklearn', 'matplotlib') if m in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
+    assert run.stdout.strip() == "[]"
 
 
 @pytest.mark.parametrize("name", [name for name, _ in modules()])

@@ -159,9 +159,11 @@ def test_float32_features_are_computed_in_float64(rng):
     np.testing.assert_array_equal(sums[0].hessian, sums[1].hessian)
 
 
-def test_memory_does_not_grow_with_the_pairs(rng):
+def test_memory_does_not_grow_with_the_pairs(rng, monkeypatch):
+    # one thread: with two, it is a matter of luck whether their largest moments meet
+    monkeypatch.setattr(passes, "n_cores", lambda: 1)
     peaks = []
-    for N in (50_000, 200_000):
+    for N in (100_000, 400_000):
         features, ratings, _, _ = make(rng, n=2_000, K=64, M=0, N=N)
         pairs = features.pairs(ratings)
         link = OrderedLogitLink(np.array([-1.0, 0.5]), features.xp)
@@ -169,5 +171,5 @@ def test_memory_does_not_grow_with_the_pairs(rng):
         accumulate(features, pairs, link, np.ones(64), hessian=True)
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-    assert peaks[1] < 1.2 * peaks[0]
-    assert peaks[1] < 2**26  # all pair features would be 200,000 x 64 x 8 bytes > 2^26
+    assert peaks[1] < 1.05 * peaks[0]
+    assert peaks[1] < 2**26  # all pair features would be 400,000 x 64 x 8 bytes > 2^27

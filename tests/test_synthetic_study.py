@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from nearkin.cli import app
+from nearkin.cli.main import app
 from nearkin.experiments.synthetic import draw_study, sample_model
 from nearkin.experiments.synthetic_report import verdicts, write_report
 from nearkin.experiments.synthetic_study import (
@@ -50,7 +50,7 @@ def test_a_run_goes_on_where_it_stopped(tmp_path):
 
 
 def test_a_killed_run_leaves_whole_files_only(tmp_path):
-    command = [sys.executable, "-m", "nearkin.cli", "reproduce", "synthetic", "--out"]
+    command = [sys.executable, "-m", "nearkin.cli.main", "reproduce", "synthetic", "--out"]
     options = [str(tmp_path / "study"), "--models", "40", "--paper-only", "--jobs", "1"]
     process = subprocess.Popen(  # noqa: S603
         [*command, *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
@@ -147,7 +147,7 @@ def test_command_prints_data_on_stdout(tmp_path):
 
 def test_errors_have_no_traceback(tmp_path):
     finish(tmp_path, SMALL)
-    command = [sys.executable, "-m", "nearkin.cli", "reproduce", "synthetic", "--out"]
+    command = [sys.executable, "-m", "nearkin.cli.main", "reproduce", "synthetic", "--out"]
     run_ = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True)  # noqa: S603, PLW1510
     assert run_.returncode == 1
     assert run_.stderr.startswith("error: ")

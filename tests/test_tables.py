@@ -127,7 +127,7 @@ def test_missing_things_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file to read objects"):
         nk.read_objects(tmp_path / "no.csv")
     (tmp_path / "o.xlsx").write_text("")
-    with pytest.raises(ValueError, match=r"\.csv or \.parquet"):
+    with pytest.raises(ValueError, match=r"\.csv, \.csv\.gz, \.parquet"):
         nk.read_objects(tmp_path / "o.xlsx")
     with pytest.raises(ValueError, match="no column 'rating'"):
         nk.read_ratings({"a": ["p"], "b": ["q"]}, ["p", "q"])

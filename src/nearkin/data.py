@@ -203,12 +203,13 @@ class Ratings:
 
 @dataclass(frozen=True, eq=False)
 class Objects:
-    """A table of objects: ``ids``, features ``X``, labels ``y`` (None where unknown)."""
+    """A table of objects: ``ids``, features ``X``, labels ``y`` (None where unknown), metadata."""
 
     ids: Array
     X: Array
     y: Array
     feature_names: list[str] = field(default_factory=list)
+    meta: dict[str, Array] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ids = np.array([as_text(key) for key in self.ids], dtype=object)

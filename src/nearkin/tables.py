@@ -7,7 +7,9 @@ spreadsheet and 7 in a database are the same object.
 from __future__ import annotations
 
 import csv
+import gzip
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +22,7 @@ from nearkin.data import MISSING_TEXT, Objects, Ratings, as_text, is_missing
 
 Column = list[Any]
 SHOWN = 5
+TABLE_SUFFIXES = (".csv", ".csv.gz", ".parquet")
 
 
 @dataclass
@@ -65,6 +68,8 @@ def read_objects(
     id: str = "id",  # noqa: A002 - the column's name in the table
     label: str = "label",
     features: Sequence[str] | None = None,
+    meta: Sequence[str] = (),
+    text_is_meta: bool = False,
 ) -> Objects:
     """Read a table of objects.
 
@@ -77,6 +82,10 @@ def read_objects(
         label, NaN, None or -1 means unknown.
     features : sequence of str, optional
         Columns to use as features; all others by default.
+    meta : sequence of str, optional
+        Columns to keep beside the features, such as a patient's number, to filter by.
+    text_is_meta : bool, default=False
+        Keep a column that holds no number at all as metadata; by default it is an error.
 
     Examples
     --------
@@ -89,9 +98,14 @@ def read_objects(
     ids = [as_text(value) for value in table.column(id)]
     table.complain("no id", (row for row, key in enumerate(ids) if key is None))
     table.complain("id seen before", _repeats(ids))
-    names = [name for name in table.columns if name not in (id, label)]
-    if isinstance(features, str):
-        raise TypeError(f"read_objects(features={features!r}): pass a list of column names.")
+    for option, given in (("features", features), ("meta", meta)):
+        if isinstance(given, str):
+            raise TypeError(f"read_objects({option}={given!r}): pass a list of column names.")
+    kept = [*meta]
+    if text_is_meta:
+        kept += [name for name in table.columns if name not in meta and _is_text(table, name)]
+    kept = [name for name in kept if name not in (id, label)]
+    names = [name for name in table.columns if name not in (id, label, *kept)]
     if features is not None:
         names = list(features)
     if not names:
@@ -110,7 +124,8 @@ def read_objects(
             )
     labels = table.columns.get(label, [None] * table.n_rows)
     y = np.array([None if _is_missing(value) else value for value in labels], dtype=object)
-    return Objects(np.array(ids, dtype=object), X, y, names)
+    beside = {name: np.array(table.column(name), dtype=object) for name in kept}
+    return Objects(np.array(ids, dtype=object), X, y, names, beside)
 
 
 def read_ratings(
@@ -190,10 +205,10 @@ def read_table(source: Any, what: str) -> Table:
         path = Path(source)
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file to read {what} from.")
-        readers = {".csv": _read_csv, ".parquet": _read_parquet}
-        if path.suffix.lower() not in readers:
-            raise ValueError(f"{path}: {what} are read from .csv or .parquet files.")
-        table = readers[path.suffix.lower()](path)
+        suffix = next((s for s in TABLE_SUFFIXES if path.name.lower().endswith(s)), None)
+        if suffix is None:
+            raise ValueError(f"{path}: {what} are read from {', '.join(TABLE_SUFFIXES)} files.")
+        table = _read_parquet(path) if suffix == ".parquet" else _read_csv(path)
     else:
         names = list(getattr(source, "column_names", getattr(source, "columns", source)))
         if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
@@ -212,7 +227,8 @@ def read_table(source: Any, what: str) -> Table:
 
 
 def _read_csv(path: Path) -> Table:
-    with path.open(newline="", encoding="utf-8-sig") as file:
+    opened = gzip.open if path.suffix.lower() == ".gz" else open
+    with opened(path, "rt", newline="", encoding="utf-8-sig") as file:
         reader = csv.reader(file)
         try:
             header = next((row for row in reader if row), [])
@@ -221,7 +237,7 @@ def _read_csv(path: Path) -> Table:
                 if row:
                     rows.append(row)
                     lines.append(reader.line_num)
-        except (UnicodeDecodeError, csv.Error) as error:
+        except (UnicodeDecodeError, csv.Error, EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise ValueError(f"{path}, line {reader.line_num}: not a CSV table: {error}") from error
     table = Table(str(path), {}, lambda row: f"line {lines[row]}")
     header = [name.strip() for name in header]
@@ -261,6 +277,11 @@ def _number(value: Any) -> float:
         return float(value)
     except (TypeError, ValueError):
         return float("nan")
+
+
+def _is_text(table: Table, name: str) -> bool:
+    """Tell whether a column holds no number at all."""
+    return not np.isfinite([_number(cell) for cell in table.column(name)]).any()
 
 
 def _numbers(table: Table, name: str, by_default: bool) -> NDArray[np.float64]:

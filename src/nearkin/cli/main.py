@@ -1,0 +1,47 @@
+"""``nearkin``: the commands in one place, and how an error or an interrupt ends."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+try:
+    import typer
+except ImportError:  # pragma: no cover - tested in an environment without the extra
+    sys.exit("the command line needs typer: pip install 'nearkin[cli]'")
+
+from nearkin.cli import output, reproduce
+
+HELP = """nearkin learns the distance that experts see, from ratings and class labels.
+
+Data goes to stdout, messages and progress to stderr. Exit codes: 0 done, 1 the data or the
+request cannot be used, 2 wrong usage, 3 a fault in nearkin, 130 interrupted.
+"""
+
+app = typer.Typer(help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+app.add_typer(reproduce.app, name="reproduce")
+
+
+@app.callback(help=HELP)
+def main(
+    debug: Annotated[bool, typer.Option(help="Show the traceback of an error.")] = False,
+) -> None:
+    """Remember what holds for all commands."""
+    output.DEBUG = debug
+
+
+def run_app() -> None:
+    """Run the command line: an error is one message, an interrupt a clean stop."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        output.note("interrupted: what was finished is kept; run the same command to go on")
+        sys.exit(130)
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        sys.exit(output.failed(error, 1))
+    except Exception as error:  # a fault of ours: one line, and how to see more
+        sys.exit(output.failed(error, 3))
+
+
+if __name__ == "__main__":
+    run_app()

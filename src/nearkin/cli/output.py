@@ -1,0 +1,92 @@
+"""What commands print: data on stdout (a table or JSON), everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+Jobs = Annotated[int, typer.Option(help="Processes; -1 for all cores.")]
+
+DEBUG = False
+
+
+def note(text: str) -> None:
+    """Print a message for people, on stderr."""
+    print(text, file=sys.stderr)
+
+
+def failed(error: Exception, code: int) -> int:
+    """Report an error in one message, with the traceback after ``--debug``; return the code."""
+    if DEBUG:
+        traceback.print_exception(error)
+    what = "error" if code == 1 else f"error in nearkin itself ({type(error).__name__})"
+    hint = "" if code == 1 or DEBUG else "; run with --debug to see where, and please report it"
+    text = f"{what}: {error}{hint}"
+    note(json.dumps({"error": text}) if "--json" in sys.argv else text)
+    return code
+
+
+def show_json(found: Any) -> None:
+    """Print JSON on stdout; what is not finite becomes null."""
+    print(json.dumps(_plain(found), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, float) and not abs(value) < float("inf"):
+        return None
+    return value if isinstance(value, str | int | float | bool | None) else str(value)
+
+
+def show_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    """Print rows on stdout as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    if not rows:
+        print(f"{title}: nothing")
+        return
+    table = Table(title=title, title_justify="left")
+    for name, value in rows[0].items():
+        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+    for row in rows:
+        table.add_row(*(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()))
+    Console().print(table)
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None]]:
+    """Lend a function ``(done, total)`` that shows on stderr how far a long job is."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    console = Console(stderr=True)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
+
+
+def follow(what: str, counts: Iterable[int], total: int) -> None:
+    """Run a job that yields how much of it is done, and show that."""
+    with progress(what) as report:
+        for done in counts:
+            report(done, total)

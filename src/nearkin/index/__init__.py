@@ -1,0 +1,4 @@
+"""Search: collections of objects that answer which of them are nearest by a learned metric."""
+
+from nearkin.index.common import Index as Index
+from nearkin.index.where import Where as Where
