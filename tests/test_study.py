@@ -32,7 +32,7 @@ def test_one_of_several_ratings_must_be_named(folder):
     (folder / "ratings_visual.csv.gz").write_bytes(gzip.compress(RATINGS.encode()))
     assert sorted(rating_tables(folder)) == ["ratings", "visual"]
     assert read_study(folder, "visual").name == "visual"
-    with pytest.raises(ValueError, match="several kinds, .*'visual'.*; name one"):
+    with pytest.raises(ValueError, match=r"several kinds, .*'visual'.*; name one"):
         read_study(folder)
     with pytest.raises(ValueError, match="no ratings named 'tactile'"):
         read_study(folder, "tactile")
