@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import check_grad
+from scipy.special import logsumexp
 from sklearn.exceptions import ConvergenceWarning
 
 import nearkin as nk
@@ -20,9 +21,9 @@ def labelled(rng):
     return X, y
 
 
-@pytest.mark.parametrize("block", [64, 2**18])
+@pytest.mark.parametrize("block", [7, 256])
 def test_leave_one_out_is_equation_3(labelled, rng, monkeypatch, block):
-    monkeypatch.setattr(kernel, "BLOCK_ELEMENTS", block)
+    monkeypatch.setattr(kernel, "BLOCK_ROWS", block)
     X, y = labelled
     y[0] = 3  # alone in its class
     w = rng.exponential(size=3)
@@ -36,6 +37,29 @@ def test_leave_one_out_is_equation_3(labelled, rng, monkeypatch, block):
         w,
     )
     assert error < 1e-4
+
+
+@pytest.mark.parametrize("block", [7, 256])
+def test_objects_far_from_their_class_count_in_logs(labelled, monkeypatch, block):
+    # their sums of exp(-d2) underflow; log(0) must not reach the value or the gradient
+    monkeypatch.setattr(kernel, "BLOCK_ROWS", block)
+    X, y = labelled
+    X[3, 0], X[17, 1], X[18, 1] = 1e3, -50.0, -51.0
+    y[17], y[18] = 0, 1
+    w = np.array([1.5, 0.8, 0.1])
+    likelihood = LeaveOneOut(X, y)
+    value, gradient = likelihood.value_and_gradient(w)
+    d2 = ((X[:, None] - X) ** 2) @ w
+    np.fill_diagonal(d2, np.inf)
+    own = np.where(y[:, None] == y, -d2, -np.inf)
+    expected = np.sum(logsumexp(own, axis=1) - logsumexp(-d2, axis=1))
+    assert value == pytest.approx(expected, rel=1e-9)
+    step = 1e-5 * np.eye(3)
+    slopes = [
+        (likelihood.value_and_gradient(w + e)[0] - likelihood.value_and_gradient(w - e)[0]) / 2e-5
+        for e in step
+    ]
+    np.testing.assert_allclose(gradient, slopes, rtol=1e-4)
 
 
 def test_posterior_is_bayes_rule_on_kernel_densities(labelled, rng):

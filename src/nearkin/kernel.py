@@ -7,12 +7,9 @@ still a finite posterior.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
-from itertools import pairwise
-from queue import Empty, SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -23,10 +20,12 @@ from nearkin.passes import in_threads, single_blas
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Factors = tuple[Floats, Floats]  # A, B with A @ B.T = -d2
 
 BLOCK_ELEMENTS = 2**20
+BLOCK_ROWS = 256  # a block of 256 x 256 stays in cache
 MAX_CHUNKS = 16  # fixed, so that sums do not depend on the number of cores
-SAFE_LOGIT, LOWEST_LOGIT = -500.0, -700.0  # far from underflow, and just above it
+LOWEST_LOGIT, LOWEST_SUM = -700.0, 1e-200  # just above underflow, and far from it
 
 
 def squared_distances(A: Floats, B: Floats, w: Floats) -> Floats:
@@ -100,99 +99,123 @@ class LeaveOneOut:
 
     Objects alone in their class have no partner to be predicted from. They are left out of the
     sum (``n_alone`` says how many) but still compete in the denominators.
+
+    The kernel is symmetric, so only pairs i < j are formed, twice: once for the sums of each row,
+    once, weighted by them, for the gradient. Nothing of size n x n is kept.
     """
 
     def __init__(self, x: Floats, codes: Integers) -> None:
         order = np.argsort(codes, kind="stable")
         x = x - x.mean(axis=0)
-        self.x, codes = np.ascontiguousarray(x[order]), codes[order]
+        self.x, self.codes = np.ascontiguousarray(x[order]), codes[order]
         n = len(codes)
-        edges = [0, *np.flatnonzero(np.diff(codes) != 0) + 1, n]
-        spans = list(pairwise(edges))
-        self.n_alone = sum(high - low == 1 for low, high in spans)
-        self.n_counted = n - self.n_alone
-        largest = max(high - low for low, high in spans)
-        rows = self.rows = max(1, min(BLOCK_ELEMENTS // n, largest))
-        self.workspaces: SimpleQueue[Floats] = SimpleQueue()
-        self.blocks = [
-            (start, min(start + rows, high), low, high)
-            for low, high in spans
-            if high - low > 1
-            for start in range(low, high, rows)
-        ]
+        self.partnered = np.bincount(codes)[self.codes] > 1
+        self.n_counted = int(self.partnered.sum())
+        self.n_alone = n - self.n_counted
+        spans = [slice(start, min(start + BLOCK_ROWS, n)) for start in range(0, n, BLOCK_ROWS)]
+        self.blocks = [(i, j) for at, i in enumerate(spans) for j in spans[at:]]
 
     def value_and_gradient(self, w: Floats) -> tuple[float, Floats]:
         """Return sum_i log P(c_i | x_i, all but i) and its gradient (K,)."""
-        work = self.n_counted * len(self.x)
-        n_chunks = min(MAX_CHUNKS, len(self.blocks), -(-work // BLOCK_ELEMENTS))
-
-        left, right = _negative_distance_factors(self.x[:, w > 0], w[w > 0])
-        right = np.ascontiguousarray(right.T)
-
-        def chunk(k: int) -> tuple[float, Floats]:
-            mine = self.blocks[k::n_chunks]
-            with self._workspace() as space:
-                parts = (self._block(left, right, space, *block) for block in mine)
-                return reduce(_plus, parts)
-
+        factors = _negative_distance_factors(self.x[:, w > 0], w[w > 0])
         with single_blas():
-            return reduce(_plus, in_threads(chunk, n_chunks))
+            s, t = self._sum(lambda i, j: self._row_sums(factors, i, j))
+            # rows whose sums a double cannot hold are done again in logs
+            far = np.flatnonzero(self.partnered & (np.minimum(s, t) < LOWEST_SUM))
+            near = self.partnered.copy()
+            near[far] = False
+            a, b = (_reciprocal(sums, near) for sums in (s, t))
+            (gradient,) = self._sum(lambda i, j: (self._pull(factors, a, b, i, j),))
+            value = float(np.sum(np.log(t[near]) - np.log(s[near])))
+            for start in range(0, len(far), BLOCK_ROWS):
+                more = self._in_logs(factors, far[start : start + BLOCK_ROWS])
+                value, gradient = value + more[0], gradient + more[1]
+        return value, gradient
 
-    @contextmanager
-    def _workspace(self) -> Iterator[Floats]:
-        """Lend an array that outlives the block: fresh pages for each cost more than its sums."""
-        try:
-            space = self.workspaces.get_nowait()
-        except Empty:
-            space = np.empty((self.rows, len(self.x)))
-        yield space
-        self.workspaces.put(space)
+    def _sum(self, part: Callable[[slice, slice], tuple[Floats, ...]]) -> tuple[Floats, ...]:
+        """Add ``part`` up over all pairs of blocks, in a fixed order, by all cores."""
+        n_chunks = min(MAX_CHUNKS, len(self.blocks))
 
-    def _block(
-        self,
-        left: Floats,
-        right: Floats,
-        space: Floats,
-        start: int,
-        stop: int,
-        low: int,
-        high: int,
-    ) -> tuple[float, Floats]:
-        """Rows start..stop, whose class is the rows low..high."""
-        x, everyone, own = self.x[start:stop], self.x, self.x[low:high]
-        logits = np.matmul(left[start:stop], right, out=space[: stop - start])  # -d2  (rows, n)
-        logits[np.arange(stop - start), np.arange(start, stop)] = -np.inf
-        q, t, log_t = _exponentials(logits[:, low:high].copy())
-        p, s, log_s = _exponentials(logits)
-        # d/dd2_ij log P_i = p_ij / s_i - q_ij / t_i = W_ij, whose rows sum to 0, so
-        # sum_ij W_ij (x_ik - x_jk)^2 = sum_j (sum_i W_ij) x_jk^2 - 2 sum_i x_ik (W x)_ik   (K,)
-        gradient = (1.0 / s) @ p @ (everyone * everyone) - (1.0 / t) @ q @ (own * own)
-        gradient -= 2.0 * np.sum(x * ((p @ everyone) / s[:, None] - (q @ own) / t[:, None]), axis=0)
-        return float(np.sum(log_t - log_s)), gradient
+        def chunk(k: int) -> tuple[Floats, ...]:
+            return reduce(_plus, (part(i, j) for i, j in self.blocks[k::n_chunks]))
+
+        return reduce(_plus, in_threads(chunk, n_chunks))
+
+    def _kernel(self, factors: Factors, i: slice, j: slice) -> tuple[Floats, Floats | None]:
+        """Return exp(-d2) and the part of it within a class, None if there is none."""
+        left, right = factors
+        norms = right[:, -1]
+        E: Floats = np.matmul(left[i], right[j].T)
+        if 4.0 * max(norms[i].max(), norms[j].max()) > -LOWEST_LOGIT:
+            # subnormal numbers would slow every product that follows
+            np.maximum(E, LOWEST_LOGIT, out=E)
+        np.exp(E, out=E)
+        if i == j:
+            np.fill_diagonal(E, 0.0)
+        own = None
+        if self.codes[i.stop - 1] >= self.codes[j.start]:  # sorted: else no class is in both
+            own = E * (self.codes[i, None] == self.codes[j])
+        return E, own
+
+    def _row_sums(self, factors: Factors, i: slice, j: slice) -> tuple[Floats, ...]:
+        """Return what a block adds to s_i = sum_j exp(-d2_ij), and to t_i, its own class's part."""
+        sums, ones = np.zeros((2, len(self.x))), np.ones(BLOCK_ROWS)
+        for total, kernel in zip(sums, self._kernel(factors, i, j), strict=True):
+            if kernel is not None:
+                total[i] += kernel @ ones[: kernel.shape[1]]
+                if i != j:
+                    total[j] += ones[: len(kernel)] @ kernel
+        return sums[0], sums[1]
+
+    def _pull(self, factors: Factors, a: Floats, b: Floats, i: slice, j: slice) -> Floats:
+        """Return what a block adds to the gradient, with a = 1/s and b = 1/t  (K,)."""
+        V, own = self._kernel(factors, i, j)
+        # d/dd2_ij of the sum = E_ij / s_i - [own class] E_ij / t_i, and the same from j's side
+        V *= _outer_sum(a[i], a[j])
+        if own is not None:
+            own *= _outer_sum(b[i], b[j])
+            V -= own
+        if i == j:
+            V *= 0.5  # each pair stands there twice
+        return _weighted_squares(V, self.x[i], self.x[j])
+
+    def _in_logs(self, factors: Factors, rows: Integers) -> tuple[float, Floats]:
+        """Return value and gradient of some rows, whatever their distances from all others."""
+        left, right = factors
+        logits = left[rows] @ right.T  # -d2  (rows, n)
+        logits[np.arange(len(rows)), rows] = -np.inf
+        own = np.where(self.codes[rows, None] == self.codes, logits, -np.inf)
+        log_s, log_t = (logsumexp(part, axis=1) for part in (logits, own))
+        V = np.exp(logits - log_s[:, None]) - np.exp(own - log_t[:, None])
+        return float(np.sum(log_t - log_s)), _weighted_squares(V, self.x[rows], self.x)
 
 
-def _negative_distance_factors(x: Floats, w: Floats) -> tuple[Floats, Floats]:
+def _weighted_squares(V: Floats, left: Floats, right: Floats) -> Floats:
+    """Return ``sum_ij V_ij (x_ik - x_jk)^2`` for all k without forming differences  (K,)."""
+    # = sum_i (sum_j V_ij) x_ik^2 + sum_j (sum_i V_ij) x_jk^2 - 2 sum_i x_ik (V x)_ik
+    rows, columns = V @ np.ones(V.shape[1]), np.ones(V.shape[0]) @ V
+    squares: Floats = rows @ (left * left) + columns @ (right * right)
+    squares -= 2.0 * np.sum(left * (V @ right), axis=0)
+    return squares
+
+
+def _outer_sum(a: Floats, b: Floats) -> Floats:
+    """Return a_i + b_j; as a product it is several times faster than by broadcasting."""
+    left, right = np.ones((len(a), 2)), np.ones((2, len(b)))
+    left[:, 0], right[1] = a, b
+    return left @ right
+
+
+def _negative_distance_factors(x: Floats, w: Floats) -> Factors:
     """Return A, B with ``A @ B.T = -d2``: one product, nothing to add  (n, K + 2) each."""
     wx = x * w
     norm, ones = np.sum(wx * x, axis=1, keepdims=True), np.ones((len(x), 1))
     return np.hstack([2.0 * wx, -norm, -ones]), np.hstack([x, ones, norm])
 
 
-def _exponentials(logits: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return exp(logits) up to a factor for each row, the sums of rows, and the true sums' logs.
-
-    Overwrites its argument. Only rows that might vanish are shifted.
-    """
-    top = logits.max(axis=1)
-    shift = np.where(top < SAFE_LOGIT, top, 0.0)
-    if shift.any():
-        logits -= shift[:, None]
-    # subnormal numbers would slow every product that follows
-    np.maximum(logits, LOWEST_LOGIT, out=logits)
-    e: Floats = np.exp(logits, out=logits)
-    total: Floats = e.sum(axis=1)
-    return e, total, np.log(total) + shift
+def _reciprocal(sums: Floats, where: NDArray[np.bool_]) -> Floats:
+    return np.divide(1.0, sums, out=np.zeros_like(sums), where=where)
 
 
-def _plus(left: tuple[float, Floats], right: tuple[float, Floats]) -> tuple[float, Floats]:
-    return left[0] + right[0], left[1] + right[1]
+def _plus(left: tuple[Floats, ...], right: tuple[Floats, ...]) -> tuple[Floats, ...]:
+    return tuple(x + y for x, y in zip(left, right, strict=True))
