@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 import nearkin as nk
 from nearkin import kernel
 from nearkin.kernel import KernelPosterior, LeaveOneOut
-from nearkin.learners.nca import choose_penalty
+from nearkin.learners.nca import choose_kernel
 
 
 @pytest.fixture
@@ -132,7 +132,32 @@ def test_a_class_unseen_in_training_does_not_poison_the_choice(rng):
     z = rng.normal(size=(20, 2))
     codes = np.array([0] * 9 + [1] * 9 + [2, 3])
     for seed in range(20):
-        assert choose_penalty(z, codes, (1.0, 4.0), 1e-5, 100, seed) in (1.0, 4.0)
+        rivals = [(1.0, False), (4.0, False), (0.0, True)]
+        assert choose_kernel(z, codes, rivals, 1e-5, 100, seed) in rivals
+
+
+def test_pooled_weights_are_one_in_units_of_the_spread(labelled, rng):
+    X, y = labelled
+    X = X * [1.0, 10.0, 0.1]
+    clf = nk.KernelClassifier(pooled=True, tol=1e-8).fit(X, y)
+    v = clf.weights_ * X.var(axis=0)
+    np.testing.assert_allclose(v, v[0])
+    z = (X - X.mean(axis=0)) / X.std(axis=0)
+    value = LeaveOneOut(z, y).value_and_gradient
+    for other in (0.9, 1.1):
+        assert value(v)[0] > value(other * v)[0]
+
+
+def test_pooling_is_chosen_where_it_predicts_better(rng):
+    y = np.repeat(np.arange(3), 20)
+    all_matter = rng.normal(size=(60, 12)) + rng.normal(size=(3, 12))[y]
+    one_matters = np.column_stack([y + 0.1 * rng.normal(size=60), rng.normal(size=(60, 11))])
+    chosen = [
+        nk.KernelClassifier(pooled=None, random_state=0).fit(X, y)
+        for X in (all_matter, one_matters)
+    ]
+    assert [clf.pooled_ for clf in chosen] == [True, False]
+    assert chosen[0].penalty_ == 0.0
 
 
 def test_objects_alone_in_their_class_are_reported(labelled):

@@ -27,6 +27,10 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
     ----------
     penalty, tol, max_iter, random_state
         As in :class:`NCA`.
+    pooled : bool or None, default=False
+        True gives all features one weight, in units of their spread: with few labels a better
+        posterior, where all features matter. None takes whichever predicts a random 30 % of the
+        labelled objects better, as for ``penalty``.
 
     Attributes
     ----------
@@ -37,6 +41,7 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         w.
     solution_ : Solution
     penalty_ : float
+    pooled_ : bool
 
     Examples
     --------
@@ -50,11 +55,13 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
         self,
         *,
         penalty: float | None = None,
+        pooled: bool | None = False,
         tol: float = 1e-4,
         max_iter: int = 500,
         random_state: Any = None,
     ) -> None:
         self.penalty = penalty
+        self.pooled = pooled
         self.tol = tol
         self.max_iter = max_iter
         self.random_state = random_state
@@ -83,7 +90,9 @@ class KernelClassifier(ClassifierMixin, BaseEstimator):
             tol=self.tol,
             max_iter=self.max_iter,
             random_state=self.random_state,
+            pooled=self.pooled,
         )
+        self.pooled_ = fit.pooled
         self.solution_, self.penalty_, self.weights_ = fit.solution, fit.penalty, fit.weights
         self.n_iter_ = fit.solution.n_iter
         self.posterior_ = KernelPosterior(x, codes, len(self.classes_), fit.weights)

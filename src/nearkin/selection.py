@@ -59,7 +59,7 @@ def candidates(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
     }
     if n_classes < 2:
         return found
-    kernel = KernelClassifier(random_state=random_state)
+    kernel = KernelClassifier(pooled=None, random_state=random_state)
     ordinal = OrdinalRegression(ridge=1.0)
     found["NCA"] = NCA(random_state=random_state)
     found["HYB with CO"] = Hybrid(learner=ConvexOptimization(), classifier=kernel)

@@ -63,6 +63,7 @@ class Settings:
 def estimator(method: str, seed: int) -> Any:
     """Return a method by its name in the paper, or beyond it."""
     kernel = KernelClassifier(random_state=seed)
+    either = KernelClassifier(pooled=None, random_state=seed)
     make: dict[str, Callable[[], Any]] = {
         "OR": OrdinalRegression,
         "CO": ConvexOptimization,
@@ -70,9 +71,9 @@ def estimator(method: str, seed: int) -> Any:
         "HYB": lambda: Hybrid(learner=ConvexOptimization(), classifier=kernel, class_ridge=0),
         "HYB with OR": lambda: Hybrid(classifier=kernel, class_ridge=0),
         "Hybrid()": lambda: Hybrid(classifier=kernel),
-        "ItemProfiles": lambda: Hybrid(classifier=kernel, missing=ItemProfiles()),
+        "ItemProfiles": lambda: Hybrid(classifier=either, missing=ItemProfiles()),
         "LatentFeatures": lambda: Hybrid(
-            classifier=kernel, missing=LatentFeatures(n_starts=1, random_state=seed)
+            classifier=either, missing=LatentFeatures(n_starts=1, random_state=seed)
         ),
     }
     return make[method]()

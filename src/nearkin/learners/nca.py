@@ -31,7 +31,7 @@ class KernelFit:
     weights: Floats
     solution: Solution
     penalty: float
-    n_alone: int
+    pooled: bool
 
 
 class NCA(BaseEstimator):
@@ -151,8 +151,9 @@ def fit_kernel(
     tol: float,
     max_iter: int,
     random_state: Any,
+    pooled: bool | None = False,
 ) -> KernelFit:
-    """Learn kernel weights from labelled objects, choosing the penalty if none is given."""
+    """Learn kernel weights from labelled objects, choosing what is None."""
     if penalty is not None:
         check_number(caller, "penalty", penalty)
     check_solver(caller, tol, max_iter)
@@ -160,28 +161,43 @@ def fit_kernel(
     spread = x.std(axis=0)
     scale = np.where(spread > 1e-12 * np.abs(x).max(axis=0), spread, np.inf)
     z = (x - x.mean(axis=0)) / scale
-    if penalty is None:
-        penalty = choose_penalty(z, codes, PENALTIES, tol, max_iter, random_state)
-    w, solution, n_alone = maximise_likelihood(z, codes, penalty, tol, max_iter)
+    penalties = PENALTIES if penalty is None else (float(penalty),)
+    rivals = [(value, False) for value in penalties] if not pooled else []
+    rivals += [(0.0, True)] if pooled is not False else []
+    penalty, pooled = choose_kernel(z, codes, rivals, tol, max_iter, random_state)
+    w, solution, n_alone = maximise_likelihood(z, codes, penalty, tol, max_iter, pooled=pooled)
     if n_alone == len(codes):
         raise ValueError(
             f"{caller}: every class has one object only, so none has a neighbour of its own "
             "class; label more objects."
         )
     warn_unless(solution.converged, caller, solution.message)
-    return KernelFit(w / scale**2, solution, penalty, n_alone)
+    return KernelFit(w / scale**2, solution, penalty, pooled)
 
 
 def maximise_likelihood(
-    z: Floats, codes: Integers, penalty: float, tol: float, max_iter: int, start: Any = None
+    z: Floats,
+    codes: Integers,
+    penalty: float,
+    tol: float,
+    max_iter: int,
+    *,
+    pooled: bool = False,
+    start: Any = None,
 ) -> tuple[Floats, Solution, int]:
-    """Maximise equation 3 minus ``penalty * sum(w)`` over w >= 0, by L-BFGS-B."""
+    """Maximise equation 3 minus ``penalty * sum(w)`` over w >= 0, by L-BFGS-B.
+
+    ``pooled`` gives all features one weight.
+    """
     likelihood = LeaveOneOut(z, codes)
     n, K = max(likelihood.n_counted, 1), z.shape[1]
+    # w = share @ v  (K,)
+    share = np.ones((K, 1)) if pooled else np.eye(K)
 
-    def objective(w: Floats) -> tuple[float, Floats]:
+    def objective(v: Floats) -> tuple[float, Floats]:
+        w = share @ v
         value, gradient = likelihood.value_and_gradient(w)
-        return (penalty * float(w.sum()) - value) / n, (penalty - gradient) / n
+        return (penalty * float(w.sum()) - value) / n, (penalty - gradient) @ share / n
 
     if likelihood.n_counted == 0:
         w = np.zeros(K)
@@ -190,10 +206,10 @@ def maximise_likelihood(
             Solution(w, 0.0, None, 0.0, 0, True, "no object has a partner"),
             likelihood.n_alone,
         )
-    start = np.full(K, 0.5 / K) if start is None else start
-    result = lbfgsb(objective, start, np.zeros(K), tol, max_iter)
-    w = result.x
-    residual = float(np.max(np.abs(w - np.maximum(w - result.jac, 0.0))))
+    start = np.full(share.shape[1], 0.5 / K) if start is None else start
+    result = lbfgsb(objective, start, np.zeros(len(start)), tol, max_iter)
+    w, v = share @ result.x, result.x
+    residual = float(np.max(np.abs(v - np.maximum(v - result.jac, 0.0))))
     converged = residual <= tol
     message = f"residual {residual:.1e}, tolerance {tol:.1e}"
     message = f"converged ({message})" if converged else f"{result.message} ({message})"
@@ -203,30 +219,37 @@ def maximise_likelihood(
     return w, solution, likelihood.n_alone
 
 
-def choose_penalty(
+def choose_kernel(
     z: Floats,
     codes: Integers,
-    penalties: Sequence[float],
+    rivals: Sequence[tuple[float, bool]],
     tol: float,
     max_iter: int,
     random_state: Any,
-) -> float:
-    """Choose lambda as the appendix does: by the likelihood of a random 30 %.
+) -> tuple[float, bool]:
+    """Choose lambda, and whether to pool, as the appendix does: by the likelihood of a random 30 %.
 
     Classes that the 70 % lack are left out of the comparison. With too few labels to split, the
-    middle of the penalties is taken.
+    middle of the rivals is taken.
     """
+    if len(rivals) == 1:
+        return rivals[0]
     order = check_random_state(random_state).permutation(len(codes))
     n_valid = round(VALIDATION_SHARE * len(codes))
     valid, train = order[:n_valid], order[n_valid:]
     valid = valid[np.isin(codes[valid], codes[train])]
     if len(valid) == 0 or np.bincount(codes[train]).max() < 2 or len(set(codes[train])) < 2:
-        return float(sorted(penalties)[len(penalties) // 2])
+        return sorted(rivals)[len(rivals) // 2]
     classes, recoded = np.unique(codes[train], return_inverse=True)
     truth = np.searchsorted(classes, codes[valid])
-    scores, w = [], None
-    for penalty in penalties:
-        w, _, _ = maximise_likelihood(z[train], recoded, penalty, tol, max_iter, start=w)
+    scores: list[float] = []
+    last: Floats | None = None
+    for penalty, pooled in rivals:
+        start = None if pooled else last
+        w, _, _ = maximise_likelihood(
+            z[train], recoded, penalty, tol, max_iter, pooled=pooled, start=start
+        )
+        last = w
         posterior = KernelPosterior(z[train], recoded, len(classes), w)
         scores.append(float(posterior.log_proba(z[valid])[np.arange(len(valid)), truth].sum()))
-    return float(penalties[int(np.argmax(scores))])
+    return rivals[int(np.argmax(scores))]
