@@ -41,8 +41,9 @@ def synthetic(
 
     Example: nearkin reproduce synthetic --models 10 --paper-only --out study
     """
+    from nearkin.experiments.methods import PAPER
     from nearkin.experiments.synthetic_report import summary, write_report
-    from nearkin.experiments.synthetic_study import PAPER, Settings, read_scores, run
+    from nearkin.experiments.synthetic_study import Settings, read_scores, run
 
     settings = Settings(
         n_models=models,
