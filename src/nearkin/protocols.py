@@ -52,9 +52,7 @@ def object_folds(n: int, n_folds: int, random_state: Any = 0) -> list[Integers]:
     return [np.sort(order[k::n_folds]) for k in range(min(n_folds, n))]
 
 
-def random_holdouts(
-    n: int, fraction: float, repeats: int, random_state: Any = 0
-) -> list[Integers]:
+def random_holdouts(n: int, fraction: float, repeats: int, random_state: Any = 0) -> list[Integers]:
     """Hold out a share of the objects, at random, several times."""
     size = round(fraction * n)
     if not 0 < fraction < 1 or not 1 <= size <= n - 2:

@@ -22,6 +22,7 @@ from nearkin.experiments.lidc import (
     CATEGORIES,
     MAX_READERS,
     ORDERED,
+    Mark,
     annotations_file,
     group_marks,
     read_marks,
@@ -34,20 +35,19 @@ Integers = NDArray[np.int64]
 
 CLASS_SHARES = {"benign": 0.44, "malignant": 0.33, "indeterminate": 0.23}  # table 2's, by size
 RATING_SHARES = (0.586, 0.162, 0.252)  # table 1: dissimilar, neutral, similar
+MIN_READERS = 3  # two rate, one gives the features
 RATERS = ("reader A", "reader B")
 UNITS = {"malignancy": 4, **dict.fromkeys(ORDERED, 4)}  # a whole scale, 1 to 5
 
 
 @dataclass(frozen=True)
 class Nodule:
-    """A nodule and its readers: ``scores`` (n_readers, 9), ``outline`` (n_readers, D)."""
+    """A nodule, and what each of its readers said and drew."""
 
     id: str
     patient: str
     label: str
-    scores: Integers
-    outline: Floats
-    outline_names: tuple[str, ...]
+    marks: tuple[Mark, ...]
 
 
 def read_nodules(path: str | Path | None = None) -> tuple[Nodule, ...]:
@@ -57,28 +57,21 @@ def read_nodules(path: str | Path | None = None) -> tuple[Nodule, ...]:
 
 @lru_cache(maxsize=2)
 def _read_nodules(path: Path) -> tuple[Nodule, ...]:
-    nodules = []
-    for group in group_marks(read_marks(path)):
-        if not 3 <= len(group) <= MAX_READERS:
-            continue
-        shapes = [outline_numbers(mark.contours, mark.spacing) for mark in group]
-        scores = np.array([mark.scores for mark in group])
-        nodules.append(
-            Nodule(
-                id=f"{group[0].patient}-{group[0].id}",
-                patient=group[0].patient,
-                label=class_of(scores),
-                scores=scores,
-                outline=np.array([list(shape.values()) for shape in shapes]),
-                outline_names=tuple(shapes[0]),
-            )
+    return tuple(
+        Nodule(
+            id=f"{group[0].patient}-{group[0].id}",
+            patient=group[0].patient,
+            label=class_of(group),
+            marks=tuple(group),
         )
-    return tuple(nodules)
+        for group in group_marks(read_marks(path))
+        if len(group) >= MIN_READERS
+    )
 
 
-def class_of(scores: Integers) -> str:
+def class_of(marks: Sequence[Mark]) -> str:
     """Return the class by the readers' median malignancy: below 3, 3, or above."""
-    median = float(np.median(scores[:, ATTRIBUTES.index("malignancy")]))
+    median = float(np.median([mark.scores[ATTRIBUTES.index("malignancy")] for mark in marks]))
     return "benign" if median < 3 else "malignant" if median > 3 else "indeterminate"
 
 
@@ -118,11 +111,8 @@ def lidc_study(
         raise ValueError(f"lidc_study(n_objects={n_objects}, n_rated={n_rated}): 3 <= n_rated <= n")
     rng = np.random.default_rng([seed, n_objects, feature_readers])
     chosen = draw_nodules(read_nodules(path), n_objects, feature_readers + len(RATERS), rng)
-    roles = [rng.permutation(len(nodule.scores)) for nodule in chosen]
-    features = [
-        nodule_features(nodule, role[len(RATERS) :][:feature_readers])
-        for nodule, role in zip(chosen, roles, strict=True)
-    ]
+    roles = [[nodule.marks[k] for k in rng.permutation(len(nodule.marks))] for nodule in chosen]
+    features = [mark_features(marks[len(RATERS) :][:feature_readers]) for marks in roles]
     objects = Objects(
         np.array([nodule.id for nodule in chosen], dtype=object),
         np.array([list(numbers.values()) for numbers in features]),
@@ -130,10 +120,7 @@ def lidc_study(
         list(features[0]),
         {"patient": np.array([nodule.patient for nodule in chosen], dtype=object)},
     )
-    raters = [
-        np.array([nodule.scores[role[at]] for nodule, role in zip(chosen, roles, strict=True)])
-        for at in range(len(RATERS))
-    ]
+    raters = [np.array([marks[at].scores for marks in roles]) for at in range(len(RATERS))]
     rated = np.sort(rng.permutation(n_objects)[:n_rated])
     return StudyFolder("derived", objects, derived_ratings(raters, rated, malignancy))
 
@@ -146,7 +133,7 @@ def draw_nodules(
     chosen, patients = [], set()
     for at in rng.permutation(len(nodules)):
         nodule = nodules[at]
-        enough = len(nodule.scores) >= min_readers and nodule.patient not in patients
+        enough = len(nodule.marks) >= min_readers and nodule.patient not in patients
         if enough and wanted[nodule.label] > 0:
             wanted[nodule.label] -= 1
             patients.add(nodule.patient)
@@ -168,17 +155,19 @@ def class_counts(n: int) -> list[int]:
     return [int(count) for count in counts]
 
 
-def nodule_features(nodule: Nodule, readers: Integers) -> dict[str, float]:
+def mark_features(marks: Sequence[Mark]) -> dict[str, float]:
     """Return what the feature readers say: means and, of two readers, how far they differ.
 
     Readers have no names, so nothing may depend on their order. Malignancy is the class, not a
     feature.
     """
-    scores = dict(zip(ATTRIBUTES, nodule.scores[readers].T.astype(np.float64), strict=True))
+    table = np.array([mark.scores for mark in marks], dtype=np.float64)  # (n_readers, 9)
+    scores = dict(zip(ATTRIBUTES, table.T, strict=True))
+    shapes = [outline_numbers(mark.contours, mark.spacing) for mark in marks]
     named = {name: scores[name] for name in ORDERED}
-    named |= dict(zip(nodule.outline_names, nodule.outline[readers].T, strict=True))
+    named |= {name: np.array([shape[name] for shape in shapes]) for name in shapes[0]}
     numbers = {f"{name}_mean": float(values.mean()) for name, values in named.items()}
-    if len(readers) > 1:
+    if len(marks) > 1:
         numbers |= {f"{name}_range": float(np.ptp(values)) for name, values in named.items()}
     for name, last in CATEGORIES.items():
         for value in range(1, last + 1):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -154,7 +153,7 @@ def _by_object(folds: list[FoldScore], n: int) -> Floats:
 
 
 def summary(found: Evaluation) -> list[dict[str, object]]:
-    """Return one row for each method: its NDCG over queries, failures and warnings."""
+    """Return one row for each method: its NDCG over queries, folds that failed or warned."""
     rows: list[dict[str, object]] = []
     for method, values in found.scores.items():
         failed = found.failures(method)
@@ -167,10 +166,10 @@ def summary(found: Evaluation) -> list[dict[str, object]]:
                 "method": method,
                 "ndcg": float(scored.mean()) if fine else float("nan"),
                 "sd": sd if fine else float("nan"),
-                "standard_error": sd / max(n, 1) ** 0.5 if fine else float("nan"),
+                "se": sd / max(n, 1) ** 0.5 if fine else float("nan"),
                 "queries": n,
-                "failed_folds": len(failed),
-                "folds_with_warnings": sum(bool(fold.warnings) for fold in folds),
+                "failed": len(failed),
+                "warned": sum(bool(fold.warnings) for fold in folds),
                 "seconds": sum(fold.seconds for fold in folds),
             }
         )

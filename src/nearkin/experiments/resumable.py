@@ -23,13 +23,14 @@ def run_parts(
     folder: Path,
     settings: dict[str, Any],
     columns: Sequence[str],
-    work: Callable[[int], list[Row]],
+    prepare: Callable[[int], Callable[[], list[Row]]],
     n_parts: int,
     n_jobs: int = -1,
 ) -> Iterator[int]:
     """Do the parts that are not done yet, yielding how many are.
 
-    ``work(part)`` returns rows in the form of ``columns``, the number of the part first. The files
+    ``prepare(part)`` is called here, when the part is due; what it returns is called in another
+    process, and returns rows in the form of ``columns``, the number of the part first. The files
     go to ``folder``, the settings beside it.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -38,7 +39,7 @@ def run_parts(
     done = n_parts - len(todo)
     yield done
     workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    for rows in workers(joblib.delayed(work)(part) for part in todo):
+    for rows in workers(joblib.delayed(prepare(part))() for part in todo):
         with replaced(part_file(folder, rows[0][0])) as file:
             csv.writer(file).writerows([columns, *rows])
         done += 1

@@ -7,7 +7,7 @@ results. A run that was interrupted goes on where it stopped; every number follo
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -121,8 +121,11 @@ def run(folder: Path, settings: Settings, n_jobs: int = -1) -> Iterator[int]:
     """Score what is not scored yet, yielding the number of finished models."""
     constants = asdict(settings)
     constants.pop("n_models")  # more models may be added to a finished study
-    work = partial(score_model, settings)
-    return run_parts(folder / "models", constants, COLUMNS, work, settings.n_models, n_jobs)
+
+    def prepare(model: int) -> Callable[[], list[Row]]:
+        return partial(score_model, settings, model)
+
+    return run_parts(folder / "models", constants, COLUMNS, prepare, settings.n_models, n_jobs)
 
 
 def model_file(folder: Path, index: int) -> Path:
