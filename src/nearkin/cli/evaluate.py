@@ -60,6 +60,7 @@ def evaluate(
     ]
     found = []
     for one in studies:
+        output.note(f"{one.name}: {len(one.objects)} objects, {len(one.ratings)} ratings")
         with output.progress(f"{one.name}: folds x methods") as report:
             evaluation = evaluate_study(
                 one,
@@ -89,8 +90,15 @@ def show(tables: dict[str, Any]) -> None:
         f"{tables['n_features']} features, of which {tables['n_features_kept']} are kept; "
         f"NDCG@{tables['k']}"
     )
+    shown = tables | {"queries": [_short(row) for row in tables["queries"]]}
     for name, title in TABLES.items():
-        if tables[name]:
-            output.show_table(title, tables[name])
+        if shown[name]:
+            output.show_table(title, shown[name])
     if "files" in tables:
         print("Written: " + ", ".join(str(file) for file in tables["files"]))
+
+
+def _short(row: dict[str, Any]) -> dict[str, str]:
+    """Return the best, median and worst query of a method, each with its score in one cell."""
+    places = {p: f"{row[p]} {row[f'ndcg_of_{p}']:.3f}" for p in ("best", "median", "worst")}
+    return {"method": row["method"], **places}

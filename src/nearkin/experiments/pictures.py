@@ -29,7 +29,7 @@ def picture_numbers(rgb: Floats) -> dict[str, float]:
     red, green, blue = np.moveaxis(rgb, -1, 0)
     light = (red + green + blue) / 3
     opponents = np.stack([light, red - green, blue - (red + green) / 2])  # (3, SIDE, SIDE)
-    numbers = {}
+    numbers: dict[str, float] = {}
     for name, channel in zip(CHANNELS, opponents, strict=True):
         spread = channel.std()
         skewness = np.mean((channel - channel.mean()) ** 3) / max(spread, 1e-3) ** 3
