@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,6 +16,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Jobs = Annotated[int, typer.Option(help="Processes; -1 for all cores.")]
 
 DEBUG = False
+WIDE = 240
 
 
 def note(text: str) -> None:
@@ -60,15 +62,24 @@ def show_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
         return
     table = Table(title=title, title_justify="left")
     for name, value in rows[0].items():
-        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+        justify: Any = "left" if isinstance(value, str) else "right"
+        table.add_column(name, justify=justify, overflow="fold")  # nothing is cut off
     for row in rows:
         table.add_row(*(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()))
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDE  # a file or a pipe has no edge
+    console.print(table)
 
 
 @contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None]]:
-    """Lend a function ``(done, total)`` that shows on stderr how far a long job is."""
+def progress(
+    what: str, interrupted: str = "nothing was written"
+) -> Iterator[Callable[[int, int], None]]:
+    """Lend a function ``(done, total)`` that shows on stderr how far a long job is.
+
+    Typer ends an interrupted command without a word, so what became of the job is said here.
+    """
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -80,13 +91,17 @@ def progress(what: str) -> Iterator[Callable[[int, int], None]]:
 
     console = Console(stderr=True)
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+    try:
+        with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+            task = bar.add_task(what, total=None)
+            yield lambda done, total: bar.update(task, completed=done, total=total)
+    except KeyboardInterrupt:
+        note(f"interrupted: {interrupted}")
+        raise
 
 
 def follow(what: str, counts: Iterable[int], total: int) -> None:
-    """Run a job that yields how much of it is done, and show that."""
-    with progress(what) as report:
+    """Run a resumable job that yields how much of it is done, and show that."""
+    with progress(what, "what was finished is kept; run the same command to go on") as report:
         for done in counts:
             report(done, total)
