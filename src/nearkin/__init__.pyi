@@ -2,10 +2,15 @@
 
 from nearkin import index as index
 from nearkin._version import __version__ as __version__
+from nearkin.answers import Neighbours as Neighbours
+from nearkin.calibration import Calibration as Calibration
+from nearkin.calibration import calibrate as calibrate
 from nearkin.classifiers import KernelClassifier as KernelClassifier
 from nearkin.data import Objects as Objects
 from nearkin.data import Ratings as Ratings
 from nearkin.evaluation import ndcg as ndcg
+from nearkin.explaining import explain as explain
+from nearkin.explanation import Explanation as Explanation
 from nearkin.latent import LatentFeatures as LatentFeatures
 from nearkin.learners.convex import ConvexOptimization as ConvexOptimization
 from nearkin.learners.euclidean import Euclidean as Euclidean

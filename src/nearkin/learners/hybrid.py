@@ -61,6 +61,8 @@ class Hybrid(BaseEstimator):
         The training objects, labels included: the database to search.
     learner_, classifier_, missing_
         The fitted parts.
+    thresholds_ : ndarray, shape (n_levels - 1,)
+        b_v of ``P(level <= v) = 1 / (1 + exp(-d2 - b_v))``; only where a likelihood was fitted.
     classes_ : ndarray
         Class names, in the order of ``metric_.class_costs``.
 
@@ -138,11 +140,15 @@ class Hybrid(BaseEstimator):
             solution = self.learner_.fit_pairs(features, ratings)
             theta = checked_theta(solution, features.n_columns, self.learner_)
             r, Q, b = features.split(theta)
-            return Completion(r, with_unrated_filled(Q, features, ratings), b, solution)
-        self.missing_ = clone(self.missing)
-        found: Completion = self.missing_.complete(features, ratings, self.learner_)
-        if found.lift > 0 and hasattr(self.learner_, "thresholds_"):
+            found = Completion(r, with_unrated_filled(Q, features, ratings), b, solution)
+        else:
+            self.missing_ = clone(self.missing)
+            found = self.missing_.complete(features, ratings, self.learner_)
+        if hasattr(self.learner_, "thresholds_"):
             self.learner_.thresholds_ = self.learner_.thresholds_ - found.lift
+        thresholds = getattr(self.learner_, "thresholds_", found.thresholds)
+        if thresholds is not None:
+            self.thresholds_ = thresholds
         return found
 
     def _class_probabilities(
