@@ -78,8 +78,8 @@ class Calibration:
     def __str__(self) -> str:
         found = self.report
         lines = [
-            f"P(similar): {found['chosen']}, from {found['n_pairs']} comparisons of held-out objects "
-            f"({found['base_rate']:.1%} similar)",
+            f"P(similar): {found['chosen']}, from {found['n_pairs']} comparisons of held-out "
+            f"objects ({found['base_rate']:.1%} similar)",
             "  log loss " + _listed(found["log_loss"]),
             "  Brier score " + _listed(found["brier"]),
             "  predicted observed comparisons",
@@ -190,11 +190,11 @@ def chosen(pairs: HeldOut, thresholds: Floats | None) -> Calibration:
         shares, values = monotone(pairs.share[rest], pairs.similar[rest], pairs.weight[rest])
         isotonic[here] = np.interp(pairs.share[here], shares, values)
         constant[here] = np.average(pairs.similar[rest], weights=pairs.weight[rest])
-    predicted = {"isotonic": isotonic, "base rate": constant}
+    predicted = {"base rate": constant, "isotonic": isotonic}
     if thresholds is not None and not np.isnan(pairs.own).any():
         predicted = {"ordinal model": pairs.own, **predicted}
     losses = {name: log_loss(p, pairs.similar, pairs.weight) for name, p in predicted.items()}
-    best = min(losses, key=lambda name: losses[name])
+    best = min(losses, key=lambda name: round(losses[name], 9))  # the first of equals
     base = float(np.average(pairs.similar, weights=pairs.weight))
     report = {
         "chosen": best,
