@@ -287,7 +287,7 @@ class Metric:
         other classifier is not saved, and a warning says so. ``points``, such as ``est.points_``,
         go along for ``load_points``.
         """
-        header, parts = self._header(), self._arrays()
+        header, parts = self.header(), self.arrays()
         if points is not None:
             parts |= {f"points_{name}": getattr(points, name) for name in ("x", "u", "b")}
         if self.classifier is not None and not header["classifier"]["saved"]:
@@ -299,7 +299,8 @@ class Metric:
             )
         write_bundle(path, header, {k: v for k, v in parts.items() if v is not None})
 
-    def _header(self) -> dict[str, Any]:
+    def header(self) -> dict[str, Any]:
+        """Return what a file says of the metric beside its arrays."""
         return {
             "kind": KIND,
             "feature_names": self.feature_names,
@@ -312,7 +313,8 @@ class Metric:
             "provenance": dict(self.provenance),
         }
 
-    def _arrays(self) -> dict[str, Any]:
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays of a file by name; None where the metric has none."""
         parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
         if hasattr(self.classifier, "arrays"):
             parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
@@ -324,9 +326,9 @@ class Metric:
 
         An index keeps it, so that it is not searched by another metric than it was built with.
         """
-        header = {k: v for k, v in self._header().items() if k not in ("classifier", "provenance")}
+        header = {k: v for k, v in self.header().items() if k not in ("classifier", "provenance")}
         digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-        for name, array in sorted(self._arrays().items()):
+        for name, array in sorted(self.arrays().items()):
             if array is not None:
                 digest.update(f"{name}{array.shape}".encode())
                 digest.update(np.ascontiguousarray(array, dtype="<f8") + 0.0)  # -0.0 is 0.0
