@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from nearkin.cli.main import app
+from nearkin.experiments.methods import PAPER
 from nearkin.experiments.synthetic import draw_study, sample_model
 from nearkin.experiments.synthetic_report import verdicts, write_report
 from nearkin.experiments.synthetic_study import (
-    PAPER,
     Settings,
     model_file,
     read_scores,

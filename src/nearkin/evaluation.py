@@ -113,5 +113,5 @@ def paired_difference(
     if n < 2:
         return PairedDifference(mean, float("-inf"), float("inf"), float((difference > 0).mean()))
     error = float(difference.std(ddof=1)) / np.sqrt(n)
-    reach = float(stdtrit(n - 1, 0.5 + confidence / 2)) * error
+    reach = float(stdtrit(n - 1, 0.5 + confidence / 2) * error)
     return PairedDifference(mean, mean - reach, mean + reach, float((difference > 0).mean()))

@@ -30,12 +30,16 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class FoldScore:
-    """What one method did on one fold: NDCG of each held-out object, NaN where it has no rating."""
+    """What one method did on one fold: NDCG of each held-out object, NaN where it has no rating.
+
+    ``error`` says why the method failed on the fold; all of ``ndcg`` is then NaN.
+    """
 
     queries: Integers
     ndcg: Floats
     warnings: tuple[str, ...]
     seconds: float
+    error: str = ""
 
 
 def leave_one_out(n: int) -> list[Integers]:
@@ -47,6 +51,18 @@ def object_folds(n: int, n_folds: int, random_state: Any = 0) -> list[Integers]:
     """Deal the objects into folds at random."""
     order = check_random_state(random_state).permutation(n)
     return [np.sort(order[k::n_folds]) for k in range(min(n_folds, n))]
+
+
+def random_holdouts(n: int, fraction: float, repeats: int, random_state: Any = 0) -> list[Integers]:
+    """Hold out a share of the objects, at random, several times."""
+    size = round(fraction * n)
+    if not 0 < fraction < 1 or not 1 <= size <= n - 2:
+        raise ValueError(
+            f"random_holdouts(n={n}, fraction={fraction}): hold out at least one object, and leave "
+            "two to learn from."
+        )
+    rng = check_random_state(random_state)
+    return [np.sort(rng.permutation(n)[:size]) for _ in range(repeats)]
 
 
 def gains_between(ratings: Ratings, queries: Integers, items: Integers) -> Floats:
@@ -115,19 +131,23 @@ def score_methods(
     *,
     prepare: Any = None,
     k: int = 10,
+    keep_going: bool = False,
     n_jobs: int = -1,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, list[FoldScore]]]:
     """Score every method on every fold; return NDCG by object (n,) and the folds.
 
     ``prepare`` is a transformer of features, fitted anew on the training objects of each fold. A
-    method that fails on a fold is an error: it would not be a fair comparison without it.
+    method that fails on a fold is an error: it would not be a fair comparison without it. With
+    ``keep_going`` the fold says so in its ``error`` instead, and the others go on.
     """
     x = np.asarray(X)
     labels = None if y is None else as_labels(y)
     jobs = [(name, fold) for fold in folds for name in methods]
     work = (
-        joblib.delayed(_named_score)(name, methods[name], x, labels, ratings, fold, k, prepare)
+        joblib.delayed(_named_score)(
+            name, keep_going, methods[name], x, labels, ratings, fold, k, prepare
+        )
         for name, fold in jobs
     )
     scores = {name: np.full(len(x), np.nan) for name in methods}
@@ -141,11 +161,25 @@ def score_methods(
     return scores, details
 
 
-def _named_score(name: str, *arguments: Any) -> tuple[str, FoldScore]:
+def _named_score(
+    name: str,
+    keep_going: bool,
+    method: Any,
+    X: Floats,
+    y: NDArray[Any] | None,
+    ratings: Ratings,
+    test: Integers,
+    k: int,
+    prepare: Any,
+) -> tuple[str, FoldScore]:
+    started = time.perf_counter()
     try:
-        return name, score_fold(*arguments)
-    except (ValueError, TypeError, np.linalg.LinAlgError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        return name, score_fold(method, X, y, ratings, test, k, prepare)
+    except (ValueError, TypeError, ArithmeticError, np.linalg.LinAlgError) as error:
+        if not keep_going:
+            raise type(error)(f"{name}: {error}") from error
+        nothing = np.full(len(test), np.nan)
+        return name, FoldScore(test, nothing, (), time.perf_counter() - started, str(error))
 
 
 def noise_ceiling(ratings: Ratings, n: int, k: int = 10) -> dict[Any, float]:

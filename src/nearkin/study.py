@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from nearkin.data import Objects, Ratings
+import numpy as np
+
+from nearkin.bundle import replaced
+from nearkin.data import Objects, Ratings, is_missing
 from nearkin.tables import TABLE_SUFFIXES, read_objects, read_ratings
 
 
@@ -29,6 +34,22 @@ def rating_tables(folder: str | Path) -> dict[str, Path]:
     return found
 
 
+def objects_table(folder: str | Path) -> Path:
+    """Return the table of objects in a folder."""
+    paths = [Path(folder) / f"objects{suffix}" for suffix in TABLE_SUFFIXES]
+    found = next((path for path in paths if path.is_file()), None)
+    if found is None:
+        raise FileNotFoundError(_lacking(folder, "objects.csv"))
+    return found
+
+
+def _lacking(folder: str | Path, what: str) -> str:
+    return (
+        f"{folder}: there is no {what} (or .parquet). A study is a folder with a table of objects "
+        "(id, label, features...) and a table of ratings (a, b, rating)."
+    )
+
+
 def read_study(
     folder: str | Path,
     ratings: str | None = None,
@@ -36,6 +57,7 @@ def read_study(
     features: Sequence[str] | None = None,
     meta: Sequence[str] = (),
     n_levels: int = 3,
+    objects: Any = None,
 ) -> StudyFolder:
     """Read ``objects.csv`` (or ``.parquet``) and one of the tables ``ratings*.csv``.
 
@@ -50,21 +72,46 @@ def read_study(
         Columns to keep beside the features, to filter by; columns of text always are.
     n_levels : int, default=3
         Ratings run from 1 (dissimilar) to this.
+    objects : DataFrame or dict of columns, optional
+        Objects with other columns than the folder's table of them, such as features of pictures.
     """
     folder = Path(folder)
     tables = rating_tables(folder)
-    paths = [folder / f"objects{suffix}" for suffix in TABLE_SUFFIXES]
-    objects_path = next((path for path in paths if path.is_file()), None)
-    if objects_path is None or not tables:
-        lacking = "objects.csv" if objects_path is None else "ratings.csv"
-        raise FileNotFoundError(
-            f"{folder}: there is no {lacking} (or .parquet). A study is a folder with a table of "
-            "objects (id, label, features...) and a table of ratings (a, b, rating)."
-        )
+    source = objects_table(folder) if objects is None else objects
+    if not tables:
+        raise FileNotFoundError(_lacking(folder, "ratings.csv"))
     if ratings is None and len(tables) > 1:
         raise ValueError(f"{folder} holds ratings of several kinds, {sorted(tables)}; name one.")
     name = next(iter(tables)) if ratings is None else ratings
     if name not in tables:
         raise ValueError(f"{folder} holds no ratings named {name!r}; found {sorted(tables)}.")
-    objects = read_objects(objects_path, features=features, meta=meta, text_is_meta=True)
-    return StudyFolder(name, objects, read_ratings(tables[name], objects, n_levels=n_levels))
+    known = read_objects(source, features=features, meta=meta, text_is_meta=True)
+    return StudyFolder(name, known, read_ratings(tables[name], known, n_levels=n_levels))
+
+
+def write_study(folder: str | Path, study: StudyFolder) -> list[Path]:
+    """Write a study as a folder of two CSV files that ``read_study`` reads; return them."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    objects, ratings = study.objects, study.ratings
+    labels = ["" if is_missing(label) else str(label) for label in objects.y]
+    columns = {"id": objects.ids, "label": labels, **objects.meta}
+    features = np.asarray(objects.X, dtype=np.float64).T.tolist()
+    columns |= dict(zip(objects.feature_names, features, strict=True))
+    ends = {"a": objects.ids[ratings.a], "b": objects.ids[ratings.b]}
+    judged = {**ends, "rating": ratings.level, "rater": ratings.rater, "weight": ratings.weight}
+    name = "ratings" if study.name == "ratings" else f"ratings_{study.name}"
+    return [
+        _write_csv(folder / "objects.csv", columns),
+        _write_csv(folder / f"{name}.csv", judged),
+    ]
+
+
+def _write_csv(path: Path, columns: dict[str, Any]) -> Path:
+    """Write the columns that are there; numbers keep all their digits."""
+    given = {name: column for name, column in columns.items() if column is not None}
+    with replaced(path) as file:
+        writer = csv.writer(file)
+        writer.writerow(given)
+        writer.writerows(zip(*given.values(), strict=True))
+    return path

@@ -10,7 +10,7 @@ try:
 except ImportError:  # pragma: no cover - tested in an environment without the extra
     sys.exit("the command line needs typer: pip install 'nearkin[cli]'")
 
-from nearkin.cli import output, reproduce
+from nearkin.cli import evaluate, output, reproduce
 
 HELP = """nearkin learns the distance that experts see, from ratings and class labels.
 
@@ -19,6 +19,7 @@ request cannot be used, 2 wrong usage, 3 a fault in nearkin, 130 interrupted.
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
+app.command()(evaluate.evaluate)
 app.add_typer(reproduce.app, name="reproduce")
 
 

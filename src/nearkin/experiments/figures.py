@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.experiments.methods import PAPER
+
 Floats = NDArray[np.float64]
 
 MARKERS = "os^Dvp<>*hX"
@@ -68,9 +70,42 @@ def scores_by_size(
     axes[0][0].set_ylabel(f"NDCG@{k} (mean, one standard deviation)")
     low, high = axes[0][0].get_ylim()
     axes[0][0].set_ylim(low, high + 0.18 * (high - low))  # room for the legend
+    return _saved(plt, figure, path)
+
+
+def scores_by_method(
+    path: Path, scores: dict[str, Floats], quantity: str, title: str
+) -> list[Path]:
+    """Draw the mean score of each method as a bar, with one standard deviation: figure 2's form.
+
+    ``scores`` holds one number for each case; NaN is left out. Returns the PNG and SVG.
+    """
+    plt = pyplot()
+    figure, axis = plt.subplots(figsize=(1.6 + 0.95 * max(len(scores), 3), 4.6))
+    means = np.array([np.nanmean(values) for values in scores.values()])
+    spreads = np.array([np.nanstd(values) for values in scores.values()])
+    colours = [COLOURS[0] if method in PAPER else COLOURS[-1] for method in scores]
+    bars = axis.bar(range(len(scores)), means, yerr=spreads, capsize=4, color=colours, width=0.65)
+    axis.bar_label(bars, [f"{mean:.3f}" for mean in means], label_type="center", color="white")
+    names = [method.replace(" with ", "\nwith ") for method in scores]
+    names = [
+        name.replace("Features", "\nFeatures").replace("Profiles", "\nProfiles") for name in names
+    ]
+    axis.set_xticks(range(len(scores)), names)
+    axis.set(title=title, ylabel=quantity)
+    axis.set_ylim(0, min(1.0, 1.08 * float(np.max(means + spreads, initial=0.0))) or 1.0)
+    axis.grid(axis="y", alpha=0.3)
+    axis.set_axisbelow(True)
+    return _saved(plt, figure, path)
+
+
+def _saved(plt: Any, figure: Any, path: Path) -> list[Path]:
+    """Write a figure as PNG and SVG, the same bytes each time."""
     figure.tight_layout()
     paths = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
-    for target in paths:
-        figure.savefig(target, dpi=150, metadata={"Date": None} if target.suffix == ".svg" else {})
+    with plt.rc_context({"svg.hashsalt": "nearkin"}):
+        for target in paths:
+            metadata = {"Date": None} if target.suffix == ".svg" else {}
+            figure.savefig(target, dpi=150, metadata=metadata)
     plt.close(figure)
     return paths

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import csv
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.bundle import replaced
 from nearkin.evaluation import paired_difference
 from nearkin.experiments.figures import scores_by_size
-from nearkin.experiments.synthetic_study import BOUNDS, PAPER, Settings, read_scores
+from nearkin.experiments.methods import PAPER
+from nearkin.experiments.report import difference_row, write_results, write_table
+from nearkin.experiments.synthetic_study import BOUNDS, Settings, read_scores
 
 Floats = NDArray[np.float64]
 Scores = dict[str, Floats]
@@ -21,9 +21,9 @@ def write_report(folder: Path, settings: Settings) -> tuple[list[Path], list[str
     """Write everything the study found; return the files and the verdicts."""
     scores = read_scores(folder, settings)
     files = [
-        _write_results(folder / "results.parquet", scores, settings),
-        _write_table(folder / "summary.csv", summary(scores, settings)),
-        _write_table(folder / "differences.csv", differences(scores, settings)),
+        write_results(folder / "results.parquet", _results(scores, settings)),
+        write_table(folder / "summary.csv", summary(scores, settings)),
+        write_table(folder / "differences.csv", differences(scores, settings)),
     ]
     papers = {method: scores[method] for method in PAPER if method in scores}
     others = {
@@ -65,8 +65,7 @@ def differences(scores: Scores, settings: Settings) -> list[dict[str, object]]:
         for at, fraction in enumerate(settings.fractions):
             d = paired_difference(values[:, at], scores[base][:, at])
             row = {"method": method, "minus": base, "fraction": fraction}
-            numbers = {"mean": d.mean, "low95": d.low, "high95": d.high, "wins": d.wins}
-            rows.append(row | {name: round(value, 6) for name, value in numbers.items()})
+            rows.append(row | difference_row(d))
     return rows
 
 
@@ -97,27 +96,12 @@ def verdicts(scores: Scores, settings: Settings) -> list[str]:
     return sentences
 
 
-def _write_table(path: Path, rows: list[dict[str, object]]) -> Path:
-    with replaced(path) as file:
-        names = list(rows[0]) if rows else []
-        writer = csv.DictWriter(file, names)
-        writer.writeheader()
-        writer.writerows(rows)
-    return path
-
-
-def _write_results(path: Path, scores: Scores, settings: Settings) -> Path:
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra, loaded when it is needed
-        from pyarrow import parquet  # noqa: PLC0415
-    except ImportError as error:
-        raise ImportError(f"writing {path} needs pyarrow: pip install 'nearkin[tables]'") from error
+def _results(scores: Scores, settings: Settings) -> dict[str, object]:
+    """Return every score as columns of one table."""
     n, sizes = settings.n_models, len(settings.fractions)
-    columns = {
+    return {
         "model": np.tile(np.repeat(np.arange(n), sizes), len(scores)),
         "fraction": np.tile(settings.fractions, n * len(scores)),
         "method": np.repeat(list(scores), n * sizes),
         "ndcg": np.concatenate([values.ravel() for values in scores.values()]),
     }
-    parquet.write_table(pa.table(columns), path)
-    return path

@@ -7,34 +7,26 @@ results. A run that was interrupted goes on where it stopped; every number follo
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from nearkin.bundle import replaced
 from nearkin.classifiers import KernelClassifier
 from nearkin.evaluation import ndcg
+from nearkin.experiments.methods import BEYOND, PAPER, estimator
+from nearkin.experiments.resumable import part_file, run_parts
 from nearkin.experiments.synthetic import GenerativeModel, Study, draw_study, sample_model
-from nearkin.latent import LatentFeatures
-from nearkin.learners.convex import ConvexOptimization
-from nearkin.learners.hybrid import Hybrid
-from nearkin.learners.nca import NCA
-from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
-from nearkin.missing import ItemProfiles
 from nearkin.passes import single_blas
 
 Floats = NDArray[np.float64]
 Row = tuple[int, float, str, float]
 
-PAPER = ("OR", "CO", "NCA", "HYB")
-BEYOND = ("Euclidean", "HYB with OR", "Hybrid()", "ItemProfiles", "LatentFeatures")
 BOUNDS = ("true r, Q and our u", "true r and z")
 COLUMNS = ("model", "fraction", "method", "ndcg")
 
@@ -58,24 +50,6 @@ class Settings:
     rate_missing: float = 0.2
     methods: tuple[str, ...] = (*PAPER, *BEYOND, *BOUNDS)
     seed: int = 0
-
-
-def estimator(method: str, seed: int) -> Any:
-    """Return a method by its name in the paper, or beyond it."""
-    kernel = KernelClassifier(random_state=seed)
-    make: dict[str, Callable[[], Any]] = {
-        "OR": OrdinalRegression,
-        "CO": ConvexOptimization,
-        "NCA": lambda: NCA(random_state=seed),
-        "HYB": lambda: Hybrid(learner=ConvexOptimization(), classifier=kernel, class_ridge=0),
-        "HYB with OR": lambda: Hybrid(classifier=kernel, class_ridge=0),
-        "Hybrid()": lambda: Hybrid(classifier=kernel),
-        "ItemProfiles": lambda: Hybrid(classifier=kernel, missing=ItemProfiles()),
-        "LatentFeatures": lambda: Hybrid(
-            classifier=kernel, missing=LatentFeatures(n_starts=1, random_state=seed)
-        ),
-    }
-    return make[method]()
 
 
 def score_model(settings: Settings, index: int) -> list[Row]:
@@ -113,9 +87,6 @@ def _distances(method: str, study: Study, ratings: Any, seed: int) -> Floats:
     X, y = study.train
     if method in BOUNDS:
         return _bound(method, study, seed)
-    if method == "Euclidean":
-        metric = Metric(np.ones(X.shape[1]))
-        return metric.distances(metric.points(study.queries), metric.points(X))
     fitted = estimator(method, seed).fit(X, y, ratings)
     d: Floats = fitted.metric_.distances(fitted.metric_.points(study.queries), fitted.points_)
     return d
@@ -148,34 +119,18 @@ def true_class_costs(model: GenerativeModel) -> Floats:
 
 def run(folder: Path, settings: Settings, n_jobs: int = -1) -> Iterator[int]:
     """Score what is not scored yet, yielding the number of finished models."""
-    (folder / "models").mkdir(parents=True, exist_ok=True)
-    _check_settings(folder, settings)
-    todo = [k for k in range(settings.n_models) if not model_file(folder, k).exists()]
-    done = settings.n_models - len(todo)
-    yield done
-    workers = joblib.Parallel(n_jobs=n_jobs, return_as="generator_unordered")
-    for rows in workers(joblib.delayed(score_model)(settings, k) for k in todo):
-        with replaced(model_file(folder, rows[0][0])) as file:
-            csv.writer(file).writerows([COLUMNS, *rows])
-        done += 1
-        yield done
+    constants = asdict(settings)
+    constants.pop("n_models")  # more models may be added to a finished study
+
+    def prepare(model: int) -> Callable[[], list[Row]]:
+        return partial(score_model, settings, model)
+
+    return run_parts(folder / "models", constants, COLUMNS, prepare, settings.n_models, n_jobs)
 
 
 def model_file(folder: Path, index: int) -> Path:
     """Return where the scores of a model are kept."""
-    return folder / "models" / f"{index:04d}.csv"
-
-
-def _check_settings(folder: Path, settings: Settings) -> None:
-    path = folder / "settings.json"
-    wanted = json.loads(json.dumps(asdict(settings)))
-    wanted.pop("n_models")  # more models may be added to a finished study
-    if path.exists() and json.loads(path.read_text()) != wanted:
-        raise ValueError(
-            f"{folder} holds a study with other settings ({path}); name another folder with --out."
-        )
-    with replaced(path) as file:
-        json.dump(wanted, file, indent=2)
+    return part_file(folder / "models", index)
 
 
 def read_scores(folder: Path, settings: Settings) -> dict[str, Floats]:
