@@ -331,7 +331,8 @@ class Metric:
         for name, array in sorted(self.arrays().items()):
             if array is not None:
                 digest.update(f"{name}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array, dtype="<f8") + 0.0)  # -0.0 is 0.0
+                plain = np.asarray(array, dtype="<f8") + 0.0  # -0.0 is 0.0
+                digest.update(plain.tobytes())
         return digest.hexdigest()
 
 

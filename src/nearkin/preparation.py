@@ -116,9 +116,7 @@ class Preparation(TransformerMixin, BaseEstimator):
     [[-1.22, 1.22], [0.0, -1.22], [1.22, 0.0]]
     """
 
-    def __init__(
-        self, *, correlated_above: float | None = None, standardise: bool = False
-    ) -> None:
+    def __init__(self, *, correlated_above: float | None = None, standardise: bool = False) -> None:
         self.correlated_above = correlated_above
         self.standardise = standardise
 
