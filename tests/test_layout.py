@@ -28,6 +28,7 @@ ORDER = [
     "bundle",
     "points",
     "metric",
+    "nearest",
     "persistence",
     "learners",
     "learners.common",
