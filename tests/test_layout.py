@@ -28,6 +28,7 @@ ORDER = [
     "study",
     "points",
     "metric",
+    "nearest",
     "persistence",
     "learners",
     "learners.common",

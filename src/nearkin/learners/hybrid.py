@@ -15,7 +15,13 @@ from sklearn.base import BaseEstimator, clone
 
 from nearkin.classifiers import KernelClassifier
 from nearkin.data import UNLABELLED, Ratings, check_number, check_ratings
-from nearkin.learners.common import column_names, names_of, provenance, read_features
+from nearkin.learners.common import (
+    NearestTrained,
+    column_names,
+    names_of,
+    provenance,
+    read_features,
+)
 from nearkin.learners.nca import labelled
 from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
@@ -32,7 +38,7 @@ class PairLearner(Protocol):
         """Return non-negative coefficients of the pair features in ``Solution.theta``."""
 
 
-class Hybrid(BaseEstimator):
+class Hybrid(NearestTrained, BaseEstimator):
     """One distance from ordinal ratings and class labels.
 
     ``d2 = sum_k r_k (x_k - x'_k)^2 + u . Q u'``, where u is one-hot for a labelled object and
