@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from nearkin import nearest
 from nearkin.answers import Neighbour, Neighbours, class_shares, count_classes, verdict
 from nearkin.calibration import Calibration
 from nearkin.data import Objects, as_text, check_finite, check_number, is_missing
@@ -195,10 +196,15 @@ class Model:
     def _nearest(
         self, point: Points, k: int, allowed: NDArray[np.bool_]
     ) -> tuple[NDArray[np.int64], Floats]:
-        rows = np.flatnonzero(allowed)
-        d = self.metric.distances(point, self.points[rows])[0]
-        order = np.argsort(d, kind="stable")[:k]
-        return rows[order], d[order]
+        k = min(k, int(allowed.sum()))
+        if k == 0:
+            return np.empty(0, dtype=np.int64), np.empty(0)
+        near = self._searchable.search(point, k, allowed)
+        return near.rows[0], near.distances[0]
+
+    @cached_property
+    def _searchable(self) -> nearest.Neighbours:
+        return nearest.Neighbours.of(self.metric, self.points)
 
     def _similar(self, distances: Floats) -> Sequence[Any]:
         if self.calibration is None:
