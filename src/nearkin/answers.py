@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from nearkin.data import is_missing
-from nearkin.text import aligned, html_table
+from nearkin.text import aligned, html_table, printable
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,9 @@ class Neighbours:
 
     def __str__(self) -> str:
         table = aligned(self.cells(), left=("id", "label"))
-        return "\n".join([f"Nearest to {self.query}", *table, *self.summary()])
+        lines = [f"Nearest to {self.query}", *self.summary()]
+        head, *below = (printable(line) for line in lines)
+        return "\n".join([head, *table, *below])
 
     def summary(self) -> list[str]:
         """Return classes, verdict and notes as lines."""

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from nearkin.bundle import replaced
-from nearkin.text import aligned, html_table
+from nearkin.text import aligned, html_table, printable
 
 MOST = 12
+PICTURES = (".png", ".svg", ".pdf")
+NEEDS_MATPLOTLIB = "a picture needs matplotlib: pip install 'nearkin[figures]'"
 TOGETHER, APART, PLAIN = "#2a788e", "#d1603d", "#777777"
 
 
@@ -107,7 +109,8 @@ class Explanation:
 
     def __str__(self) -> str:
         lines = aligned(table(self), left=("part of d2", "values", ""))
-        return "\n".join([heading(self), *lines, *remarks(self)])
+        head, *below = (printable(line) for line in (heading(self), *remarks(self)))
+        return "\n".join([head, *lines, *below])
 
     def _repr_html_(self) -> str:
         return as_html(self)
@@ -122,6 +125,20 @@ class Explanation:
         )
         with replaced(Path(path), binary=True) as file:
             file.write(page.encode())
+
+    def save_figure(self, path: str | Path) -> None:
+        """Draw the plot into a picture file, its kind by its name, without a screen."""
+        path = Path(path)
+        if path.suffix.lower() not in PICTURES:
+            raise ValueError(f"{path}: pictures are written as {', '.join(PICTURES)} files.")
+        try:
+            from matplotlib.figure import Figure  # noqa: PLC0415 - an extra
+        except ImportError as error:
+            raise ImportError(NEEDS_MATPLOTLIB) from error
+        figure = Figure(figsize=picture_size(self), layout="constrained")
+        draw(self, figure.add_subplot(), MOST)
+        with replaced(path, binary=True) as file:
+            figure.savefig(file, format=path.suffix[1:].lower(), dpi=150)
 
     def plot(self, ax: Any = None, most: int = MOST) -> Any:
         """Draw the largest groups as horizontal bars; return the matplotlib axes."""
@@ -199,12 +216,11 @@ def draw(found: Explanation, ax: Any, most: int) -> Any:
         from matplotlib.lines import Line2D  # noqa: PLC0415
         from matplotlib.patches import Patch  # noqa: PLC0415
     except ImportError as error:
-        raise ImportError("a picture needs matplotlib: pip install 'nearkin[figures]'") from error
+        raise ImportError(NEEDS_MATPLOTLIB) from error
     shown = sorted(found.groups, key=lambda part: -max(abs(part.addend), part.usual or 0.0))[:most]
     shown = sorted(shown, key=lambda part: part.addend)
     if ax is None:
-        height = 1.6 + 0.36 * len(shown)
-        ax = plt.subplots(figsize=(8.0, height), layout="constrained")[1]
+        ax = plt.subplots(figsize=picture_size(found), layout="constrained")[1]
     colours = {"together": TOGETHER, "apart": APART, "": PLAIN}
     at = range(len(shown))
     ax.barh(at, [p.addend for p in shown], color=[colours[direction(p)] for p in shown])
@@ -228,6 +244,11 @@ def draw(found: Explanation, ax: Any, most: int) -> Any:
     if handles:
         ax.legend(handles=handles, frameon=False, loc="lower right")
     return ax
+
+
+def picture_size(found: Explanation) -> tuple[float, float]:
+    """Return width and height in inches that fit the bars."""
+    return 8.0, 1.6 + 0.36 * min(len(found.groups), MOST)
 
 
 def _tick(part: Part) -> str:

@@ -10,15 +10,48 @@ from typing import Any
 from sklearn.base import clone
 
 from nearkin.calibration import Calibration, calibrate
-from nearkin.data import Objects, Ratings
+from nearkin.classifiers import KernelClassifier
+from nearkin.data import Objects, Ratings, encode_labels
 from nearkin.explaining import Usual
+from nearkin.latent import LatentFeatures
+from nearkin.learners.convex import ConvexOptimization
+from nearkin.learners.euclidean import Euclidean
 from nearkin.learners.hybrid import Hybrid
+from nearkin.learners.nca import NCA
+from nearkin.learners.ordinal import OrdinalRegression
+from nearkin.missing import ItemProfiles
 from nearkin.model import Model
 from nearkin.preparation import Preparation
 from nearkin.protocols import labels_of
 from nearkin.spread import Reach, Spread
 
 Progress = Callable[[int, int], None]
+
+
+def named_methods(random_state: Any = 0) -> dict[str, Any]:
+    """Return the methods to fit by name. A ridge of 1 keeps sparse ratings from running away."""
+    ordinal, kernel = OrdinalRegression(ridge=1.0), KernelClassifier(random_state=random_state)
+    latent = LatentFeatures(random_state=random_state)
+    return {
+        "hybrid": Hybrid(learner=ordinal, classifier=kernel),
+        "hybrid-profiles": Hybrid(learner=ordinal, classifier=kernel, missing=ItemProfiles()),
+        "hybrid-latent": Hybrid(classifier=kernel, missing=latent),
+        "or": ordinal,
+        "co": ConvexOptimization(),
+        "nca": NCA(random_state=random_state),
+        "euclidean": Euclidean(),
+    }
+
+
+def method_named(name: str | None, objects: Objects, random_state: Any = 0) -> Any:
+    """Return a method by name; without one, the hybrid if two classes have labels, else OR."""
+    methods = named_methods(random_state)
+    if name is None:
+        _, classes = encode_labels(labels_of(objects), len(objects))
+        name = "hybrid" if len(classes) > 1 else "or"
+    if name not in methods:
+        raise ValueError(f"there is no method {name!r}; choose among {', '.join(methods)}.")
+    return methods[name]
 
 
 def fit_model(

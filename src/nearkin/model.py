@@ -21,6 +21,7 @@ from nearkin.metric import Metric
 from nearkin.points import Points
 from nearkin.preparation import Preparation
 from nearkin.spread import Reach, Spread, nearest_by_features
+from nearkin.tables import read_objects, read_table
 
 Floats = NDArray[np.float64]
 
@@ -95,7 +96,7 @@ class Model:
         names: Sequence[Any] | None = None,
         *,
         y: Sequence[Any] | None = None,
-        meta: Mapping[str, Sequence[Any]] | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> list[Query]:
         """Return new objects as queries.
 
@@ -131,6 +132,20 @@ class Model:
             )
             for i in range(len(x))
         ]
+
+    def read_new(self, source: Any) -> list[Query]:
+        """Return new objects from a table with this study's features, and perhaps id and label.
+
+        Columns of metadata are taken, too, where the table has them.
+        """
+        table = read_table(source, "new objects")
+        columns = table.columns
+        if "id" not in columns:
+            columns["id"] = [f"new {i + 1}" for i in range(table.n_rows)]
+        meta = [name for name in self.objects.meta if name in columns]
+        found = read_objects(table, features=self.objects.feature_names, meta=meta, alone=True)
+        y = found.y.tolist() if self.metric.class_costs is not None else None
+        return self.new(found.X, found.ids.tolist(), y=y, meta=found.meta)
 
     def search(
         self,

@@ -12,6 +12,7 @@ def aligned(rows: Sequence[Row], left: Collection[str]) -> list[str]:
     """Return a header and one line for each row; the columns in ``left`` are flush left."""
     if not rows:
         return []
+    rows = [{name: printable(cell) for name, cell in row.items()} for row in rows]
     widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in rows[0]}
     lines = []
     for row in ({name: name for name in widths}, *rows):
@@ -21,6 +22,11 @@ def aligned(rows: Sequence[Row], left: Collection[str]) -> list[str]:
         )
         lines.append(("  " + "  ".join(cells)).rstrip())
     return lines
+
+
+def printable(text: str) -> str:
+    """Return text that cannot move the cursor or change the colours of a terminal."""
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 def html_table(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -20,6 +21,11 @@ DEBUG = False
 def note(text: str) -> None:
     """Print a message for people, on stderr."""
     print(text, file=sys.stderr)
+
+
+def plain_warnings() -> None:
+    """Show warnings as messages for people, each once, without the line of code."""
+    warnings.showwarning = lambda message, *_: note(f"warning: {message}")
 
 
 def failed(error: Exception, code: int) -> int:
@@ -54,16 +60,25 @@ def show_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print rows on stdout as a table."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     if not rows:
         print(f"{title}: nothing")
         return
-    table = Table(title=title, title_justify="left")
+    # Text: a name in square brackets is a name, not markup
+    table = Table(title=Text(title), title_justify="left")
     for name, value in rows[0].items():
-        table.add_column(name, justify="left" if isinstance(value, str) else "right")
+        table.add_column(Text(name), justify="left" if isinstance(value, str) else "right")
     for row in rows:
-        table.add_row(*(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()))
-    Console().print(table)
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
+    # a pipe has no width: nothing is folded or cut
+    wide = None if sys.stdout.isatty() else 10_000
+    Console(width=wide).print(table)
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 @contextmanager
