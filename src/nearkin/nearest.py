@@ -232,7 +232,7 @@ class Candidates(NamedTuple):
 
     def where(self, keep: NDArray[np.bool_]) -> Candidates:
         """Return some of the candidates."""
-        return Candidates(*(column[keep] for column in self))
+        return Candidates(self.query[keep], self.item[keep], self.low[keep])
 
 
 def _joined(parts: list[Candidates]) -> Candidates:
