@@ -329,7 +329,7 @@ class Metric:
         for name, array in sorted(self._arrays().items()):
             if array is not None:
                 digest.update(f"{name}{array.shape}".encode())
-                digest.update(np.ascontiguousarray(array, dtype="<f8") + 0.0)  # -0.0 is 0.0
+                digest.update((array.astype("<f8") + 0.0).tobytes())  # -0.0 is 0.0
         return digest.hexdigest()
 
 
