@@ -337,8 +337,7 @@ class Metric:
         for name, array in sorted(self.arrays().items()):
             if array is not None:
                 digest.update(f"{name}{array.shape}".encode())
-                plain = np.asarray(array, dtype="<f8") + 0.0  # -0.0 is 0.0
-                digest.update(plain.tobytes())
+                digest.update((array.astype("<f8") + 0.0).tobytes())  # -0.0 is 0.0
         return digest.hexdigest()
 
 

@@ -6,7 +6,7 @@ dominated by one coordinate. Here two items are near when they are near for ever
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from nearkin.metric import Metric
 from nearkin.points import Points
 
 Floats = NDArray[np.float64]
+SUM_TOLERANCE = 2e-5  # np.allclose, by which class probabilities are checked
 ROOM = 2.0  # the last coordinate has room for items with class sides this many times longer
 
 
@@ -66,7 +67,7 @@ class Embedding:
     @property
     def width(self) -> int:
         """Number of coordinates."""
-        return len(self.center) + len(self.middle) + (len(self.middle) > 0)
+        return dimensions(self.metric)
 
     def items(self, points: Points) -> Floats:
         """Return the vectors of items  (n, width)."""
@@ -79,20 +80,30 @@ class Embedding:
         c = class_sides(self.metric, points)[1] / (-2.0 * self.alpha)
         return np.concatenate([self._features(points), c, 0.0 * c[:, :1]], axis=1)
 
-    def constants(self, points: Points) -> Floats:
-        """Return what squared distances of vectors of these queries exceed d2 by  (n,)."""
+    def constants(self, points: Points) -> tuple[Floats, Floats]:
+        """Return what squared distances to these queries exceed d2 by, and its error  (n,) each.
+
+        ``|query - item|^2 - d2 = top^2 + |c / (2 alpha)|^2 - c . middle - mean(Q u)``, the last
+        one without profiles only, where probabilities sum to 1 up to the tolerance of points.
+        """
         c = class_sides(self.metric, points)[1]
-        # |query - item|^2 - d2 = top^2 + |c / (2 alpha)|^2 - c . middle - what centring c took
-        taken = 0.0
-        if len(self.middle) and not self.metric.profiled:
-            taken = _costs(self.metric, points).mean(axis=1)
-        constant: Floats = self.top**2 + np.sum((c / (2 * self.alpha)) ** 2, axis=1) - taken
-        return constant - c @ self.middle
+        constant: Floats = self.top**2 + np.sum((c / (2 * self.alpha)) ** 2, axis=1)
+        if self.metric.profiled or not len(self.middle):
+            return constant - c @ self.middle, 0.0 * constant
+        mean = _costs(self.metric, points).mean(axis=1)
+        return constant - mean, mean * SUM_TOLERANCE
 
     def holds(self, points: Points) -> bool:
         """Tell whether there is room for these items."""
         p = self._scaled_side(points)
         return bool((np.sum(p * p, axis=1) <= self.top**2 * (1 + 1e-12)).all())
+
+    def stretched(self, points: Points) -> Embedding:
+        """Return this embedding with room for these items, too."""
+        if self.holds(points):
+            return self
+        longest = np.linalg.norm(self._scaled_side(points), axis=1).max()
+        return replace(self, top=float(longest) * ROOM)
 
     def _features(self, points: Points) -> Floats:
         scaled: Floats = (points.x - self.center) * np.sqrt(self.metric.weights)
@@ -100,6 +111,13 @@ class Embedding:
 
     def _scaled_side(self, points: Points) -> Floats:
         return self.alpha * (class_sides(self.metric, points)[0] - self.middle)
+
+
+def dimensions(metric: Metric) -> int:
+    """Return the number of coordinates of a metric's vectors."""
+    if metric.class_costs is None:
+        return metric.n_features
+    return metric.n_features + metric.n_classes * (2 if metric.profiled else 1) + 1
 
 
 def class_sides(metric: Metric, points: Points) -> tuple[Floats, Floats]:
