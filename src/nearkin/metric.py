@@ -7,8 +7,6 @@ object to itself need not be 0, and the triangle inequality need not hold.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -287,50 +285,31 @@ class Metric:
         other classifier is not saved, and a warning says so. ``points``, such as ``est.points_``,
         go along for ``load_points``.
         """
-        header, parts = self._header(), self._arrays()
+        parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
         if points is not None:
             parts |= {f"points_{name}": getattr(points, name) for name in ("x", "u", "b")}
-        if self.classifier is not None and not header["classifier"]["saved"]:
+        kept = hasattr(self.classifier, "arrays")
+        if kept:
+            parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
+        elif self.classifier is not None:
             warnings.warn(
                 f"Metric.save: the classifier {type(self.classifier).__name__} is not saved with "
                 "the metric; keep it yourself and pass points(X, proba=...) after loading.",
                 UserWarning,
                 stacklevel=2,
             )
-        write_bundle(path, header, {k: v for k, v in parts.items() if v is not None})
-
-    def _header(self) -> dict[str, Any]:
-        return {
+        header = {
             "kind": KIND,
             "feature_names": self.feature_names,
             "classes": None if self.classes is None else self.classes.tolist(),
             "classifier": {
-                "saved": hasattr(self.classifier, "arrays"),
+                "saved": kept,
                 "type": None if self.classifier is None else type(self.classifier).__name__,
             },
             "profiled": self.profiled,
             "provenance": dict(self.provenance),
         }
-
-    def _arrays(self) -> dict[str, Any]:
-        parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
-        if hasattr(self.classifier, "arrays"):
-            parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
-        return parts
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of all that decides a distance: the same after ``save`` and ``load_metric``.
-
-        An index keeps it, so that it is not searched by another metric than it was built with.
-        """
-        header = {k: v for k, v in self._header().items() if k not in ("classifier", "provenance")}
-        digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-        for name, array in sorted(self._arrays().items()):
-            if array is not None:
-                digest.update(f"{name}{array.shape}".encode())
-                digest.update((array.astype("<f8") + 0.0).tobytes())  # -0.0 is 0.0
-        return digest.hexdigest()
+        write_bundle(path, header, {k: v for k, v in parts.items() if v is not None})
 
 
 def require(condition: Any, what: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +36,27 @@ def load_points(path: str | Path) -> Points:
     if not fits:
         raise BundleError(f"{path}: the points do not fit together.")
     return Points(x, u, b)
+
+
+def fingerprint(metric: Metric) -> str:
+    """Return a hash of all that distances and nearkin's own classifier depend on.
+
+    Vectors made by one metric are worthless to another: what stores them stores this, too.
+    """
+    parts = {"weights": metric.weights, "class_costs": metric.class_costs, "center": metric.center}
+    if hasattr(metric.classifier, "arrays"):
+        parts |= {f"classifier_{k}": v for k, v in metric.classifier.arrays().items()}
+    arrays = {name: np.ascontiguousarray(v) for name, v in parts.items() if v is not None}
+    header = {
+        "arrays": {name: [array.dtype.str, array.shape] for name, array in arrays.items()},
+        "classes": None if metric.classes is None else metric.classes.tolist(),
+        "feature_names": metric.feature_names,
+        "profiled": metric.profiled,
+    }
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
 
 
 def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Metric:
