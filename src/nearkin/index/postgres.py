@@ -78,10 +78,13 @@ class PostgresIndex:
     def open(cls, metric: Metric, url: str, name: str, recall: float = 0.99) -> PostgresIndex:
         """Return an index that is there already; none, or another metric's, is an error."""
         index = cls(metric, url, name, recall)
-        if index._read() is None:
-            place = index._database.place
+        try:
+            if index._read() is None:
+                place = index._database.place
+                raise LookupError(f"PostgresIndex: {place} holds no index named {name!r}.")
+        except BaseException:
             index.close()
-            raise LookupError(f"PostgresIndex: {place} holds no index named {name!r}.")
+            raise
         return index
 
     def __repr__(self) -> str:

@@ -99,10 +99,9 @@ def check_ids(names: Sequence[Text], caller: str) -> None:
     twice = np.ones(len(names), dtype=bool)
     twice[np.unique(np.array(names, dtype=str), return_index=True)[1]] = False
     if twice.any():
-        first = names[int(np.flatnonzero(twice)[0])]
+        first = names[int(np.argmax(twice))]
         raise ValueError(
-            f"{caller}: ids given twice in rows {first_rows(twice)}, such as {first!r}; nothing was "
-            "added."
+            f"{caller}: ids given twice in rows {first_rows(twice)}, such as {first!r}."
         )
 
 
