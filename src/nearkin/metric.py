@@ -7,8 +7,6 @@ object to itself need not be 0, and the triangle inequality need not hold.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -325,20 +323,6 @@ class Metric:
         if hasattr(self.classifier, "arrays"):
             parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
         return parts
-
-    @property
-    def fingerprint(self) -> str:
-        """A hash of all that decides a distance: the same after ``save`` and ``load_metric``.
-
-        An index keeps it, so that it is not searched by another metric than it was built with.
-        """
-        header = {k: v for k, v in self.header().items() if k not in ("classifier", "provenance")}
-        digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
-        for name, array in sorted(self.arrays().items()):
-            if array is not None:
-                digest.update(f"{name}{array.shape}".encode())
-                digest.update((array.astype("<f8") + 0.0).tobytes())  # -0.0 is 0.0
-        return digest.hexdigest()
 
 
 def require(condition: Any, what: str) -> None:

@@ -15,7 +15,7 @@ from nearkin.data import Objects
 from nearkin.explaining import Usual
 from nearkin.metric import Metric, require
 from nearkin.model import Model
-from nearkin.persistence import restored, restored_points
+from nearkin.persistence import fingerprint, restored, restored_points
 from nearkin.points import Points
 from nearkin.preparation import Preparation
 from nearkin.spread import Reach, Spread
@@ -60,7 +60,7 @@ def save_model(model: Model, path: str | Path) -> None:
         "threshold": None if calibration is None else calibration.threshold,
         "calibration": None if calibration is None else calibration.report,
         "about": model.about,
-        "fingerprint": metric.fingerprint,
+        "fingerprint": fingerprint(metric),
     }
     write_bundle(path, header, {k: v for k, v in arrays.items() if v is not None})
 
@@ -87,7 +87,7 @@ def load_model(path: str | Path) -> Model:
 
 def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Model:
     metric = restored(header["metric"], arrays)
-    require(metric.fingerprint == header["fingerprint"], "the metric that was fitted")
+    require(fingerprint(metric) == header["fingerprint"], "the metric that was fitted")
     objects = _objects(header, arrays)
     preparation = Preparation(**header["preparation"])
     for name in PREPARED:

@@ -49,9 +49,7 @@ def fingerprint(metric: Metric) -> str:
 
     Vectors made by one metric are worthless to another: what stores them stores this, too.
     """
-    parts = {"weights": metric.weights, "class_costs": metric.class_costs, "center": metric.center}
-    if hasattr(metric.classifier, "arrays"):
-        parts |= {f"classifier_{k}": v for k, v in metric.classifier.arrays().items()}
+    parts = metric.arrays()
     arrays = {name: np.ascontiguousarray(v) for name, v in parts.items() if v is not None}
     header = {
         "arrays": {name: [array.dtype.str, array.shape] for name, array in arrays.items()},

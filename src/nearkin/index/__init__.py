@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> Any:
     if name == "PostgresIndex":  # it needs an extra, so it is loaded when it is used
-        from nearkin.index.postgres import PostgresIndex  # noqa: PLC0415
-
+        try:
+            from nearkin.index.postgres import PostgresIndex  # noqa: PLC0415
+        except ImportError as error:
+            hint = "PostgresIndex needs psycopg: pip install 'nearkin[postgres]'"
+            raise ImportError(hint) from error
         return PostgresIndex
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -15,7 +15,7 @@ from psycopg import Connection, errors, sql
 
 from nearkin.data import as_text, check_number
 from nearkin.index.common import Found
-from nearkin.index.postgres_build import SAMPLE, Graph, Plan, check_width, load, swap
+from nearkin.index.postgres_build import SAMPLE, Graph, Plan, check_width, load, swap, with_breadth
 from nearkin.index.postgres_connection import Database
 from nearkin.index.postgres_rows import Rows, check_points, rows_of, storable
 from nearkin.index.postgres_schema import (
@@ -78,10 +78,13 @@ class PostgresIndex:
     def open(cls, metric: Metric, url: str, name: str, recall: float = 0.99) -> PostgresIndex:
         """Return an index that is there already; none, or another metric's, is an error."""
         index = cls(metric, url, name, recall)
-        if index._read() is None:
-            place = index._database.place
+        try:
+            if index._read() is None:
+                place = index._database.place
+                raise LookupError(f"PostgresIndex: {place} holds no index named {name!r}.")
+        except BaseException:
             index.close()
-            raise LookupError(f"PostgresIndex: {place} holds no index named {name!r}.")
+            raise
         return index
 
     def __repr__(self) -> str:
@@ -139,8 +142,8 @@ class PostgresIndex:
         filters = [where] * len(points) if where is None or isinstance(where, Where) else where
         if len(filters) != len(points):
             raise ValueError(
-                f"PostgresIndex.search: {len(filters)} filters for {len(points)} queries; pass "
-                "one for all or one for each."
+                f"PostgresIndex.search: where has {len(filters)} filters for {len(points)} "
+                "queries; pass one for each, or one for all."
             )
         found = Found(
             np.full((len(points), k), None, dtype=object), np.full((len(points), k), np.inf)
@@ -186,8 +189,8 @@ class PostgresIndex:
         rows, columns = rows_of(self.metric, points, ids, labels, meta)
         with self._writing(shared=True) as connection:
             layout = self._stored(connection)
-            if layout is not None and layout.holds(points):
-                return self._insert(connection, layout, rows, columns)
+            if layout is not None and layout.holds(points) and set(columns) <= set(layout.columns):
+                return self._insert(connection, layout, rows)
         with self._writing() as connection:
             layout = self._stored(connection)
             if layout is None:
@@ -197,30 +200,28 @@ class PostgresIndex:
                 enter(connection, self.name, layout)
             elif not layout.holds(points):
                 layout = self._widened(connection, layout, points)
-            return self._insert(connection, layout, rows, columns)
+            if not set(columns) <= set(layout.columns):
+                layout = replace(layout, columns=tuple(sorted({*layout.columns, *columns})))
+                enter(connection, self.name, layout)
+            return self._insert(connection, layout, rows)
 
-    def _insert(
-        self, connection: Connection[Any], layout: Layout, rows: Rows, columns: Sequence[str]
-    ) -> None:
-        if set(columns) != set(layout.columns):
-            raise ValueError(
-                f"PostgresIndex.add: the metadata columns are {sorted(columns)}, those of the "
-                f"index {sorted(layout.columns)}; give the same ones, with None where unknown."
-            )
+    def _insert(self, connection: Connection[Any], layout: Layout, rows: Rows) -> None:
         try:
             copy_rows(connection, layout, rows)
         except errors.UniqueViolation as error:
             raise ValueError(
-                f"PostgresIndex.add: an id is there already: {error.diag.message_detail} "
-                "Nothing was added."
+                f"PostgresIndex.add: an id is in the index already: {error.diag.message_detail} "
+                "Nothing was added; remove it first."
             ) from error
 
     def _widened(self, connection: Connection[Any], layout: Layout, points: Points) -> Layout:
         """Rewrite the table with room for objects unlike all before them."""
         new = replace(layout.holding(points), table=Layout.new_table(self.name))
         new = load(connection, new, lambda: stored_rows(connection, layout))
-        if new.breadth is not None:
+        sample = next(stored_rows(connection, layout, SAMPLE), None)
+        if new.breadth is not None and sample is not None:
             Graph().create(connection, new)
+            new = with_breadth(connection, new, sample, 10, self.recall)
         swap(connection, self.name, new)
         return new
 
@@ -238,8 +239,8 @@ class PostgresIndex:
             absent = sorted(map(repr, wanted - gone))
             if absent:
                 raise ValueError(
-                    f"PostgresIndex.remove: no object has the id {', '.join(absent[:5])} "
-                    f"({len(absent)} of {len(wanted)}); nothing was removed."
+                    f"PostgresIndex.remove: {len(absent)} of {len(wanted)} ids are not in the "
+                    f"index, such as {absent[0]}; nothing was removed."
                 )
 
     def build(self, k: int = 10, graph: Graph | None = None) -> PostgresIndex:

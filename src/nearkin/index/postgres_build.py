@@ -151,24 +151,24 @@ def best_alpha(
 def with_breadth(
     connection: Connection[Any], layout: Layout, sample: Rows, k: int, recall: float
 ) -> Layout:
-    """Return the layout with the smallest breadth that finds the share ``recall``."""
-    if not len(sample.ids):
-        return replace(layout, breadth=BREADTHS[0], recall=1.0)
+    """Return the layout with the smallest breadth that finds the share ``recall``.
+
+    A graph that cannot is not used.
+    """
     trial = Trial(connection, layout, sample, k)
     for breadth in BREADTHS:
         found = trial.recall(breadth)
         logger.info("breadth %d: recall %.4f", breadth, found)
         if found >= recall:
-            break
-    else:
-        warnings.warn(
-            f"PostgresIndex: the graph finds {found:.4f} of the nearest objects at the greatest "
-            f"breadth, {breadth}, not {recall}; build(graph=Graph(links=32)) may find more, and "
-            "an index that was never built searches exactly.",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-    return replace(layout, breadth=breadth, recall=found)
+            return replace(layout, breadth=breadth, recall=found)
+    warnings.warn(
+        f"PostgresIndex: the graph finds {found:.4f} of the nearest objects at the greatest "
+        f"breadth, {breadth}, not {recall}, so search stays exact; build(graph=Graph(links=32)) or "
+        "a smaller recall= may help.",
+        RuntimeWarning,
+        stacklevel=5,
+    )
+    return replace(layout, breadth=None, recall=None)
 
 
 class Trial:

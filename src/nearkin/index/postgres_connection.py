@@ -9,12 +9,8 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import psycopg
 from numpy.typing import NDArray
-
-try:
-    import psycopg
-except ImportError as error:
-    raise ImportError("PostgresIndex needs psycopg: pip install 'nearkin[postgres]'") from error
 from psycopg import Connection, errors
 from psycopg.adapt import Dumper
 from psycopg.conninfo import conninfo_to_dict

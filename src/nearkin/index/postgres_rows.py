@@ -40,7 +40,10 @@ def check_points(metric: Metric, points: Points, caller: str) -> None:
         )
     n, K, M = len(points), metric.n_features, metric.n_classes
     if points.x.shape != (n, K):
-        raise ValueError(f"{caller}: points have {points.x.shape[1:]} features, the metric {K}.")
+        raise ValueError(
+            f"{caller}: the points have shape {points.x.shape}, the metric {K} features; make them "
+            "with this metric's metric.points."
+        )
     check_finite(points.x, caller)
     if metric.class_costs is None:
         return
@@ -73,7 +76,7 @@ def rows_of(
     sizes |= {name: len(column) for name, column in columns.items()}
     for what, size in sizes.items():
         if size != len(points):
-            raise ValueError(f"{caller}: {len(points)} points, but {size} of {what!r}.")
+            raise ValueError(f"{caller}: {size} {what} for {len(points)} points.")
     known = np.array(given, dtype=object)
     known[missing_labels(given)] = None
     texts: dict[str, list[Text]] = {"label": [as_text(value) for value in known]}
@@ -96,10 +99,9 @@ def check_ids(names: Sequence[Text], caller: str) -> None:
     twice = np.ones(len(names), dtype=bool)
     twice[np.unique(np.array(names, dtype=str), return_index=True)[1]] = False
     if twice.any():
-        first = names[int(np.flatnonzero(twice)[0])]
+        first = names[int(np.argmax(twice))]
         raise ValueError(
-            f"{caller}: an id is given twice, again in rows {first_rows(twice)} ({first!r}); "
-            "nothing was added."
+            f"{caller}: ids given twice in rows {first_rows(twice)}, such as {first!r}."
         )
 
 

@@ -22,6 +22,7 @@ from nearkin.index.embedding import Embedding
 from nearkin.index.postgres_connection import Vector, vector_bytes
 from nearkin.index.postgres_rows import Rows
 from nearkin.metric import Metric
+from nearkin.persistence import fingerprint
 from nearkin.points import Points
 
 Floats = NDArray[np.float64]
@@ -64,7 +65,8 @@ class Layout:
     @staticmethod
     def new_table(name: str) -> str:
         """Return a name for the table of a new generation."""
-        return f"{name}@{secrets.token_hex(6)}"
+        # psycopg reads % in a statement as a parameter, even within a quoted name
+        return f"{name.replace('%', '_')}@{secrets.token_hex(6)}"
 
     @property
     def halved(self) -> bool:
@@ -133,18 +135,17 @@ def read_layout(connection: Connection[Any], name: str, metric: Metric) -> Layou
     ).fetchone()
     if row is None:
         return None
-    version, fingerprint, table, parts = row
+    version, made_with, table, parts = row
     if version != FORMAT:
         raise ValueError(
             f"PostgresIndex {name!r} has format {version}; this nearkin reads format {FORMAT}. "
             "Upgrade nearkin, or replace the index."
         )
-    if fingerprint != metric.fingerprint:
+    if made_with != fingerprint(metric):
         raise StaleIndexError(
-            f"PostgresIndex {name!r} was built with another metric (fingerprint "
-            f"{fingerprint[:12]}..., this metric's is {metric.fingerprint[:12]}...). Search it "
-            "with that metric, or put this one's objects in its place: "
-            "index.replace(points, ids, labels, meta)."
+            f"PostgresIndex {name!r} was made with another metric (its hash is {made_with[:12]}, "
+            f"this one's is {fingerprint(metric)[:12]}). Search it with that metric, or put this "
+            "one's objects in its place: index.replace(points, ids, labels, meta)."
         )
     return Layout.from_json(table, parts, metric)
 
@@ -160,12 +161,11 @@ def stored_table(connection: Connection[Any], name: str) -> str | None:
 
 def enter(connection: Connection[Any], name: str, layout: Layout) -> None:
     """Make a generation the current one of its index."""
-    fingerprint = layout.embedding.metric.fingerprint
     connection.execute(
         f"INSERT INTO {REGISTRY} VALUES (%s, %s, %s, %s, %s) ON CONFLICT (name) DO UPDATE SET "  # noqa: S608
         "(format, fingerprint, current_table, layout) = "
         "(EXCLUDED.format, EXCLUDED.fingerprint, EXCLUDED.current_table, EXCLUDED.layout)",
-        (name, FORMAT, fingerprint, layout.table, layout.to_json()),
+        (name, FORMAT, fingerprint(layout.embedding.metric), layout.table, layout.to_json()),
     )
 
 
