@@ -113,7 +113,7 @@ def select(
     correlation: options.Correlation = 0.95,
     standardise: options.Standardise = False,
     folds: Annotated[int, typer.Option(min=2, help="Of objects.")] = 5,
-    k: Annotated[int, typer.Option("-k", min=1, help="NDCG at this length.")] = 10,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="NDCG at this length.")] = 10,
     seed: options.Seed = 0,
     jobs: output.Jobs = -1,
     as_json: output.AsJson = False,

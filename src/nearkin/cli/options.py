@@ -27,7 +27,7 @@ Standardise = Annotated[
     bool, typer.Option(help="Give features variance 1; learned weights do not need it.")
 ]
 Seed = Annotated[int, typer.Option(min=0, help="Every number follows from it.")]
-Nearest = Annotated[int, typer.Option("-k", min=1, help="How many objects to return.")]
+Nearest = Annotated[int, typer.Option("-k", "--k", min=1, help="How many objects to return.")]
 NewObjects = Annotated[
     Path | None, typer.Option("--features", help="CSV or Parquet of new objects, as objects.csv.")
 ]
