@@ -1,8 +1,8 @@
 """Are the probabilities right? P(similar) against ratings of new objects of the synthetic study.
 
-``python benchmarks/calibration.py --models 6``: on each model every method is fitted to the training
-objects and calibrated by object folds within them; what it then says of the test objects, against
-the database, is compared with their ratings, which nothing has seen.
+``python benchmarks/calibration.py --models 6``: on each model every method is fitted to the
+training objects and calibrated by object folds within them; what it then says of the test objects,
+against the database, is compared with their ratings, which nothing has seen.
 """
 
 import argparse

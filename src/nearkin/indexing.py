@@ -38,6 +38,8 @@ def build_index(model: Model, folder: str | Path, kind: str) -> Any:
     """Build an index of the collection and write it into the study's folder."""
     index = getattr(indexes, CLASSES[kind])(model.metric)
     index.add(**contents(model))
+    if kind == APPROXIMATE:
+        index.build()  # choose and tune the engine now, not at the first search
     index.save(index_folder(folder, kind))
     return index
 
