@@ -5,36 +5,24 @@ import csv
 import io
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
 from test_model import made_study
-from typer.main import get_command
 
 from nearkin import selection
 from nearkin.cli import output
-from nearkin.cli.main import app, run_app
+from nearkin.cli.main import run_app
+from nearkin.cli.reference import commands, split_help, updated
 from nearkin.experiments import demo
 from nearkin.study import StudyFolder, write_study
 
-
-def commands(group=None, path=()):
-    """Yield every command with its words, as they are registered."""
-    group = get_command(app) if group is None else group
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, (*path, name))
-        else:
-            yield (*path, name), command
-
-
 COMMANDS = dict(commands())
-IDS = [" ".join(words) for words in COMMANDS]
 
 
 @pytest.fixture(scope="module")
@@ -94,12 +82,10 @@ def program(home, *arguments, **environment):
 
 
 def example_of(command):
-    text = " ".join(command.help.split())
-    found = re.search(r"Example: nearkin (.*)$", text)
-    return found and found.group(1)
+    return split_help(command)[1].removeprefix("nearkin ")
 
 
-@pytest.mark.parametrize("words", COMMANDS, ids=IDS)
+@pytest.mark.parametrize("words", COMMANDS)
 def test_every_option_is_explained(words):
     command = COMMANDS[words]
     assert example_of(command), f"{words}: no example"
@@ -109,7 +95,7 @@ def test_every_option_is_explained(words):
 
 
 # run by tests of their own
-ELSEWHERE = {("evaluate",), ("reproduce", "synthetic"), ("reproduce", "lidc"), ("demo",)}
+ELSEWHERE = {"evaluate", "reproduce synthetic", "reproduce lidc", "demo"}
 
 
 @pytest.fixture
@@ -120,7 +106,7 @@ def quick(monkeypatch):
 
 
 @pytest.mark.usefixtures("quick")
-@pytest.mark.parametrize("words", sorted(set(COMMANDS) - ELSEWHERE), ids=" ".join)
+@pytest.mark.parametrize("words", sorted(set(COMMANDS) - ELSEWHERE))
 def test_examples_run_as_printed(words, made):
     example = example_of(COMMANDS[words])
     result = run(made, example)
@@ -129,6 +115,16 @@ def test_examples_run_as_printed(words, made):
     result = run(made, f"{example.replace('new-study', 'newer-study')} --json")
     assert result.returncode == 0, result.stderr
     json.loads(result.stdout)  # and nothing else
+
+
+def test_the_reference_is_up_to_date():
+    page = Path(__file__).parent.parent / "docs" / "cli.md"
+    text = page.read_text()
+    assert updated(text) == text, "run: python -m nearkin.cli.reference docs/cli.md"
+    for name, command in commands():
+        assert f"### nearkin {name}" in text
+        for parameter in command.params:
+            assert all(f"`{option}`" in text for option in parameter.opts if option[0] == "-")
 
 
 def test_demo(made, monkeypatch):

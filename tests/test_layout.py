@@ -100,6 +100,7 @@ ORDER = [
     "cli.reproduce",
     "cli.evaluate",
     "cli.main",
+    "cli.reference",
 ]
 EXTRAS = {
     "index.postgres_connection": {"psycopg"},
@@ -120,6 +121,7 @@ EXTRAS = {
     "cli.export": {"typer"},
     "cli.index": {"typer"},
     "cli.demo": {"typer"},
+    "cli.reference": {"typer"},
     "exports": {"pyarrow"},
     "onnx_export": {"onnx"},
     "writing": {"pyarrow"},
