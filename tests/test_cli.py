@@ -187,6 +187,7 @@ def test_an_interrupt_is_a_clean_stop(made, monkeypatch):
     for text in ("search my-study --like o1", "search my-study --like o1 --json"):
         result = run(made, text)
         assert (result.returncode, result.stdout) == (130, "")
+        assert result.stderr.startswith("interrupted")
         assert "Traceback" not in result.stderr
 
 
@@ -284,6 +285,15 @@ def test_every_method_can_be_fitted(method, tmp_path):
     result = run(tmp_path, f"fit s --method {method} --folds 2 --json")
     assert result.returncode == 0, result.stderr
     assert run(tmp_path, "search s --like o1 -k 2").returncode == 0
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_best_method_can_be_fitted(tmp_path):
+    write_study(tmp_path / "s", StudyFolder("ratings", *made_study(36)))
+    result = run(tmp_path, "fit s --method select --folds 2 --out s/best.nearkin")
+    assert result.returncode == 0, result.stderr
+    assert "selected: Euclidean" in result.stderr
+    assert run(tmp_path, "search s/best.nearkin --like o1").returncode == 0
 
 
 def test_an_import_is_clean(made):

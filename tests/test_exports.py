@@ -136,6 +136,8 @@ def test_an_index_is_checked_against_the_model(model, tmp_path, postgres_url):
     with open_in_postgres(model, postgres_url, "study") as again:
         assert len(again) == len(model.objects)
         again.drop()
+    with pytest.raises(FileNotFoundError, match="no index named 'study'"):
+        open_in_postgres(model, postgres_url, "study")
 
 
 def test_stale_damaged_and_missing_indexes(tmp_path):

@@ -63,7 +63,11 @@ def build_in_postgres(model: Model, url: str, name: str) -> Any:
 
 def open_in_postgres(model: Model, url: str, name: str) -> Any:
     """Return an index of a database; none, or one of another metric, is an error."""
-    return indexes.PostgresIndex.open(model.metric, url, name)
+    try:
+        return indexes.PostgresIndex.open(model.metric, url, name)
+    except LookupError as error:
+        hint = "build it: nearkin index build FOLDER --postgres URL"
+        raise FileNotFoundError(f"{error} {hint}") from error
 
 
 def check_index(model: Model, index: Any, k: int = 10, n_queries: int = QUERIES) -> dict[str, Any]:

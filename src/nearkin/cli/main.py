@@ -43,18 +43,23 @@ def run_app() -> None:
     as_json = "--json" in sys.argv
     try:
         # typer itself reports wrong usage, but not as JSON
-        sys.exit(app(standalone_mode=not as_json) or 0)
+        code = app(standalone_mode=not as_json) or 0
     except KeyboardInterrupt:
-        output.note("interrupted: what was finished is kept; run the same command to go on")
-        sys.exit(130)
+        code = 130
+    except SystemExit as end:
+        code = end.code
     except (ValueError, TypeError, OSError, ImportError) as error:
-        sys.exit(output.failed(error, 1))
+        code = output.failed(error, 1)
     except Exception as error:
         usage = getattr(error, "format_message", None)
-        if usage is not None:
+        if usage is None:
+            code = output.failed(error, 3)  # a fault of ours: one line, and how to see more
+        else:
             output.note(json.dumps({"error": usage()}))
-            sys.exit(2)
-        sys.exit(output.failed(error, 3))  # a fault of ours: one line, and how to see more
+            code = 2
+    if code == 130:
+        output.note("interrupted: what was finished is kept; run the same command to go on")
+    sys.exit(code)
 
 
 if __name__ == "__main__":
