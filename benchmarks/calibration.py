@@ -37,12 +37,13 @@ def measure(study, ratings, method):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", type=int, default=6)
+    parser.add_argument("--methods", nargs="+", default=list(named_methods()))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     print("| ratings | method | P from | Brier | log loss | mean P | rated similar | chosen |")
     print("|---|---|---|---|---|---|---|---|")
     for fraction in FRACTIONS:
-        for name in named_methods():
+        for name in options.methods:
             scores, chosen, pooled, truth = {}, [], {}, []
             for seed in range(options.models):
                 rng = np.random.default_rng(seed)
