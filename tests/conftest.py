@@ -3,6 +3,7 @@ import array_api_strict
 import numpy as np
 import pytest
 from hypothesis import settings
+from postgres_server import postgres_url  # noqa: F401 - a fixture for all tests
 
 import nearkin as nk
 

@@ -2,10 +2,16 @@
 
 from nearkin import index as index
 from nearkin._version import __version__ as __version__
+from nearkin.answers import Neighbours as Neighbours
+from nearkin.calibration import Calibration as Calibration
+from nearkin.calibration import calibrate as calibrate
 from nearkin.classifiers import KernelClassifier as KernelClassifier
 from nearkin.data import Objects as Objects
 from nearkin.data import Ratings as Ratings
 from nearkin.evaluation import ndcg as ndcg
+from nearkin.explaining import explain as explain
+from nearkin.explanation import Explanation as Explanation
+from nearkin.fitting import fit_model as fit_model
 from nearkin.latent import LatentFeatures as LatentFeatures
 from nearkin.learners.convex import ConvexOptimization as ConvexOptimization
 from nearkin.learners.euclidean import Euclidean as Euclidean
@@ -14,10 +20,14 @@ from nearkin.learners.nca import NCA as NCA
 from nearkin.learners.ordinal import OrdinalRegression as OrdinalRegression
 from nearkin.metric import Metric as Metric
 from nearkin.missing import ItemProfiles as ItemProfiles
+from nearkin.model import Model as Model
+from nearkin.model_file import load_model as load_model
+from nearkin.model_file import save_model as save_model
 from nearkin.persistence import load_metric as load_metric
 from nearkin.persistence import load_points as load_points
 from nearkin.points import Points as Points
 from nearkin.preparation import CorrelationFilter as CorrelationFilter
+from nearkin.preparation import Preparation as Preparation
 from nearkin.selection import Selection as Selection
 from nearkin.selection import select as select
 from nearkin.solvers import Solution as Solution

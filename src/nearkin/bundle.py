@@ -25,7 +25,11 @@ FORMAT_VERSION = 1
 MAX_HEADER_BYTES = 2**24
 MAX_BYTES = 2**33
 HEADER = "header.json"
-KINDS = {"float64": np.dtype("<f8"), "int64": np.dtype("<i8")}
+KINDS: dict[str, np.dtype[Any]] = {
+    "float64": np.dtype("<f8"),
+    "int64": np.dtype("<i8"),
+    "uint8": np.dtype("u1"),
+}
 
 
 class BundleError(ValueError):

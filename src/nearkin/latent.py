@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from nearkin.data import Pairs, Ratings, check_number
+from nearkin.learners.ordinal import for_all_levels
 from nearkin.missing import Completion
 from nearkin.objectives import inverse, square_link
 from nearkin.ordered_logit import OrderedLogitLink
@@ -87,7 +88,8 @@ class LatentFeatures(BaseEstimator):
             for _ in range(self.n_starts)
         ]
         best = min(ends, key=lambda end: float(end.fun))
-        r, z, _ = problem.split(best.x)
+        r, z, thresholds = problem.split(best.x)
+        thresholds = for_all_levels(thresholds, np.unique(ratings.level), ratings.n_levels)
         mean = z.mean(axis=0)
         self.z_ = (z - mean) @ np.linalg.svd(z - mean, full_matrices=False)[2].T
         Q, b = expected_costs(z, problem.variances(best.x), features.u, ratings)
@@ -99,7 +101,7 @@ class LatentFeatures(BaseEstimator):
         solution = Solution(
             theta, float(best.fun), None, residual, int(best.nit), converged, message
         )
-        return Completion(r, Q, b, solution)
+        return Completion(r, Q, b, solution, thresholds=thresholds)
 
 
 def expected_costs(

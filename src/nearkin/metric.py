@@ -8,7 +8,7 @@ object to itself need not be 0, and the triangle inequality need not hold.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from nearkin.bundle import write_bundle
 from nearkin.data import UNLABELLED
-from nearkin.pairs import Block, PairFeatures
 from nearkin.points import (
     Contributions,
     Points,
@@ -159,7 +158,9 @@ class Metric:
         x *= np.sqrt(self.weights)
         return x
 
-    def _class_side(self, points: Points) -> Floats:
+    @staticmethod
+    def class_side(points: Points) -> Floats:
+        """Return u, or say that these points have none  (n, M)."""
         if points.u is None:
             raise ValueError(
                 "Metric: these points carry no class probabilities; make them with metric.points."
@@ -187,7 +188,7 @@ class Metric:
 
     def _class_part(self, q: Points, p: Points) -> Floats:
         """Return ``u . Q u' + u . b' + b . u'`` of every query and item  (n_q, n_p)."""
-        u_q, u_p, Q = self._class_side(q), self._class_side(p), self.class_costs
+        u_q, u_p, Q = self.class_side(q), self.class_side(p), self.class_costs
         part: Floats = u_q @ (u_p @ np.asarray(Q) + p.profiles()).T
         return part if q.b is None else part + q.b @ u_p.T
 
@@ -218,24 +219,29 @@ class Metric:
                 f"Metric.pair_distances: {a.shape} queries against {b.shape} items; pass as many "
                 "of one as of the other."
             )
-        d2: Floats = np.concatenate([np.empty(0), *self._pair_blocks(q, p, a, b)])
+        rows = max(1, BLOCK_ELEMENTS // self.n_features)
+        starts = range(0, len(a), rows)
+        blocks = (self._pair_block(q, p, a[s : s + rows], b[s : s + rows]) for s in starts)
+        d2: Floats = np.concatenate([np.empty(0), *blocks])
         np.maximum(d2, 0.0, out=d2)
         return d2 if squared else np.sqrt(d2)
 
-    def _pair_blocks(
-        self, q: Points, p: Points, a: NDArray[Any], b: NDArray[Any]
-    ) -> Iterator[Floats]:
-        rows = max(1, BLOCK_ELEMENTS // self.n_features)
-        for start in range(0, len(a), rows):
-            left, right = q[a[start : start + rows]], p[b[start : start + rows]]
-            if self.class_costs is None:
-                left, right = Points(left.x), Points(right.x)
-            else:
-                self._class_side(left), self._class_side(right)
-            both, ends = left.joined(right), np.arange(len(left))
-            features = PairFeatures(both.x, both.u, profiled=np.arange(len(both)))
-            block = Block(features, ends, ends + len(left))
-            yield block.d2(self.weights, self.class_costs, both.b)
+    def _pair_block(self, q: Points, p: Points, a: NDArray[Any], b: NDArray[Any]) -> Floats:
+        """Return d2 of a few pairs; sums along rows give equal pairs equal bits anywhere."""
+        # Eq. d^h: d2 = r . (x - x')^2 + u . Q u' + u . b' + b . u'  (n,)
+        squares = q.x[a].astype(np.float64)
+        squares -= p.x[b]
+        squares *= squares
+        squares *= self.weights
+        d2: Floats = squares.sum(axis=1)
+        if self.class_costs is not None:
+            rows, of_pair = np.unique(a, return_inverse=True)
+            left, right = q[rows], p[b]
+            costs = self.class_side(left) @ self.class_costs + left.profiles()
+            d2 += (costs[of_pair] * self.class_side(right)).sum(axis=1)
+            if right.b is not None:
+                d2 += (self.class_side(left)[of_pair] * right.b).sum(axis=1)
+        return d2
 
     def query_vectors(self, q: Points) -> Floats:
         """Return vectors whose inner product with item vectors ranks: larger is nearer.
@@ -246,7 +252,7 @@ class Metric:
         A = self._embedded(q)
         parts = [2.0 * A, -np.ones((len(A), 1))]
         if self.class_costs is not None:
-            parts.append(-self._class_side(q))
+            parts.append(-self.class_side(q))
             if self.profiled:
                 parts.append(-q.profiles())
         return np.concatenate(parts, axis=1)
@@ -256,7 +262,7 @@ class Metric:
         B = self._embedded(p)
         parts = [B, np.sum(B * B, axis=1, keepdims=True)]
         if self.class_costs is not None:
-            u = self._class_side(p)
+            u = self.class_side(p)
             parts.append(u @ self.class_costs + p.profiles())
             if self.profiled:
                 parts.append(u)
@@ -272,7 +278,7 @@ class Metric:
         class_pairs = None
         if self.class_costs is not None:
             # u_c Q_cc' u'_c' + (u_c b'_c) u'_c' + u_c (b_c' u'_c')  (n, M, M): u and u' sum to 1
-            u_q, u_p = self._class_side(q), self._class_side(p)
+            u_q, u_p = self.class_side(q), self.class_side(p)
             costs = self.class_costs + p.profiles()[:, :, None] + q.profiles()[:, None, :]
             class_pairs = u_q[:, :, None] * costs * u_p[:, None, :]
         names = self.feature_names or tuple(f"x{k}" for k in range(self.n_features))
@@ -285,31 +291,38 @@ class Metric:
         other classifier is not saved, and a warning says so. ``points``, such as ``est.points_``,
         go along for ``load_points``.
         """
-        parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
+        header, parts = self.header(), self.arrays()
         if points is not None:
             parts |= {f"points_{name}": getattr(points, name) for name in ("x", "u", "b")}
-        kept = hasattr(self.classifier, "arrays")
-        if kept:
-            parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
-        elif self.classifier is not None:
+        if self.classifier is not None and not header["classifier"]["saved"]:
             warnings.warn(
                 f"Metric.save: the classifier {type(self.classifier).__name__} is not saved with "
                 "the metric; keep it yourself and pass points(X, proba=...) after loading.",
                 UserWarning,
                 stacklevel=2,
             )
-        header = {
+        write_bundle(path, header, {k: v for k, v in parts.items() if v is not None})
+
+    def header(self) -> dict[str, Any]:
+        """Return what a file says of the metric beside its arrays."""
+        return {
             "kind": KIND,
             "feature_names": self.feature_names,
             "classes": None if self.classes is None else self.classes.tolist(),
             "classifier": {
-                "saved": kept,
+                "saved": hasattr(self.classifier, "arrays"),
                 "type": None if self.classifier is None else type(self.classifier).__name__,
             },
             "profiled": self.profiled,
             "provenance": dict(self.provenance),
         }
-        write_bundle(path, header, {k: v for k, v in parts.items() if v is not None})
+
+    def arrays(self) -> dict[str, Any]:
+        """Return the arrays of a file by name; None where the metric has none."""
+        parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
+        if hasattr(self.classifier, "arrays"):
+            parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
+        return parts
 
 
 def require(condition: Any, what: str) -> None:

@@ -31,6 +31,7 @@ class Completion(NamedTuple):
     """A distance that knows single objects: r (K,), Q (M, M), profiles b (n, M), and how.
 
     ``lift`` was added to every squared distance, and belongs off the learner's thresholds.
+    ``thresholds`` are those of the ordered logit where the learner had no part in it.
     """
 
     weights: Floats
@@ -38,6 +39,7 @@ class Completion(NamedTuple):
     profiles: Floats | None
     solution: Solution
     lift: float = 0.0
+    thresholds: Floats | None = None
 
 
 class MissingPart(Protocol):

@@ -164,7 +164,7 @@ def _plus(left: tuple[Array, ...], right: tuple[Array, ...]) -> tuple[Array, ...
 def in_threads(part: Callable[[int], Part], n_parts: int) -> Iterator[Part]:
     """Yield ``part(0), part(1), ...`` in order, computed by all cores."""
     workers = min(n_cores(), n_parts)
-    if workers == 1:
+    if workers <= 1:
         yield from map(part, range(n_parts))
     else:
         with ThreadPoolExecutor(workers) as pool:

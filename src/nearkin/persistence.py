@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +20,20 @@ def load_metric(path: str | Path) -> Metric:
     """Read a metric that ``Metric.save`` wrote. Nothing in the file is executed."""
     header, arrays = read_bundle(path, KIND)
     try:
-        return _restored(header, arrays)
+        return restored(header, arrays)
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise BundleError(f"{path} is not a complete nearkin metric: {error}") from error
 
 
 def load_points(path: str | Path) -> Points:
     """Read the points that ``Metric.save(path, points)`` wrote beside the metric."""
-    header, arrays = read_bundle(path, KIND)
+    return restored_points(path, *read_bundle(path, KIND))
+
+
+def restored_points(
+    path: str | Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
+) -> Points:
+    """Return the points of a file that was read."""
     x, u, b = (arrays.get(f"points_{name}") for name in ("x", "u", "b"))
     if x is None:
         raise BundleError(f"{path} holds no points; save them with metric.save(path, points).")
@@ -36,7 +44,27 @@ def load_points(path: str | Path) -> Points:
     return Points(x, u, b)
 
 
-def _restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Metric:
+def fingerprint(metric: Metric) -> str:
+    """Return a hash of all that distances and nearkin's own classifier depend on.
+
+    Vectors made by one metric are worthless to another: what stores them stores this, too.
+    """
+    parts = metric.arrays()
+    arrays = {name: np.ascontiguousarray(v) for name, v in parts.items() if v is not None}
+    header = {
+        "arrays": {name: [array.dtype.str, array.shape] for name, array in arrays.items()},
+        "classes": None if metric.classes is None else metric.classes.tolist(),
+        "feature_names": metric.feature_names,
+        "profiled": metric.profiled,
+    }
+    digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode())
+    for name in sorted(arrays):
+        digest.update(arrays[name].tobytes())
+    return digest.hexdigest()
+
+
+def restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Metric:
+    """Return the metric of a file that was read."""
     Q, classifier = arrays.get("class_costs"), None
     classes = None if header["classes"] is None else np.array(header["classes"])
     if header["classifier"]["saved"]:

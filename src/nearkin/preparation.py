@@ -89,6 +89,62 @@ def _unit_columns(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return z
 
 
+class Preparation(TransformerMixin, BaseEstimator):
+    """What is done to features before learning, in numbers that a model's file can hold.
+
+    Parameters
+    ----------
+    correlated_above : float, optional
+        Drop features as ``CorrelationFilter`` does; none by default.
+    standardise : bool, default=False
+        Give each feature mean 0 and variance 1. Learned weights do not need it.
+
+    Attributes
+    ----------
+    kept_ : ndarray of int
+        Columns that are kept.
+    shift_, scale_ : ndarray
+        ``(x - shift) / scale`` of those.
+    partner_, correlation_ : ndarray
+        As in ``CorrelationFilter``: why a feature was dropped.
+
+    Examples
+    --------
+    >>> import nearkin as nk
+    >>> X = [[1.0, 2.0, 5.0], [2.0, 4.0, 1.0], [3.0, 6.1, 3.0]]
+    >>> nk.Preparation(correlated_above=0.95, standardise=True).fit_transform(X).round(2).tolist()
+    [[-1.22, 1.22], [0.0, -1.22], [1.22, 0.0]]
+    """
+
+    def __init__(self, *, correlated_above: float | None = None, standardise: bool = False) -> None:
+        self.correlated_above = correlated_above
+        self.standardise = standardise
+
+    def fit(self, X: ArrayLike, y: Any = None) -> Preparation:
+        """Choose the features and their scales; y is not used."""
+        x = read_features(self, X).astype(np.float64)
+        K = x.shape[1]
+        kept, self.partner_, self.correlation_ = np.arange(K), np.full(K, -1), np.zeros(K)
+        if self.correlated_above is not None:
+            dropping = CorrelationFilter(threshold=self.correlated_above).fit(x)
+            kept = np.flatnonzero(dropping.get_support())
+            self.partner_, self.correlation_ = dropping.partner_, dropping.correlation_
+        if len(kept) == 0:
+            raise ValueError(f"Preparation: all {K} features are constant.")
+        self.kept_, self.shift_, self.scale_ = kept, np.zeros(len(kept)), np.ones(len(kept))
+        if self.standardise:
+            scaler = StandardScaler().fit(x[:, kept])
+            self.shift_, self.scale_ = scaler.mean_, scaler.scale_
+        return self
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the kept features, scaled."""
+        check_is_fitted(self)
+        x = read_features(self, X, reset=False).astype(np.float64)
+        out: NDArray[np.float64] = (x[:, self.kept_] - self.shift_) / self.scale_
+        return out
+
+
 def paper_preparation(threshold: float = 0.95) -> Pipeline:
     """Return the preparation of section 4.2: drop correlated features, normalise the others."""
     return make_pipeline(CorrelationFilter(threshold=threshold), StandardScaler())

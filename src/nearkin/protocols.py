@@ -22,6 +22,7 @@ from sklearn.utils import check_random_state
 from nearkin.data import Objects, Ratings, as_labels
 from nearkin.evaluation import ndcg_of_gains
 from nearkin.passes import single_blas
+from nearkin.points import Points
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -80,6 +81,27 @@ def gains_between(ratings: Ratings, queries: Integers, items: Integers) -> Float
     return np.where(count > 0, total / np.where(count > 0, count, 1.0), np.nan)
 
 
+def fit_without(
+    estimator: Any,
+    X: Floats,
+    y: NDArray[Any] | None,
+    ratings: Ratings,
+    test: Integers,
+    prepare: Any = None,
+) -> tuple[Any, Points, Integers]:
+    """Fit on all objects but ``test``; return the fit, those as queries, and the rows fitted on.
+
+    The queries come as new objects do: without label or rating.
+    """
+    train = np.setdiff1d(np.arange(len(X)), test)
+    x, queries = X[train], X[test]
+    if prepare is not None:
+        prepared = clone(prepare).fit(x)
+        x, queries = prepared.transform(x), prepared.transform(queries)
+    fitted = clone(estimator).fit(x, None if y is None else y[train], ratings.within(train))
+    return fitted, fitted.metric_.points(queries), train
+
+
 def score_fold(
     estimator: Any,
     X: Floats,
@@ -91,17 +113,10 @@ def score_fold(
 ) -> FoldScore:
     """Fit on all objects but ``test``; return the NDCG of those as queries."""
     started = time.perf_counter()
-    train = np.setdiff1d(np.arange(len(X)), test)
-    labels = None if y is None else y[train]
     with warnings.catch_warnings(record=True) as caught, single_blas():
         warnings.simplefilter("always")
-        x, queries = X[train], X[test]
-        if prepare is not None:
-            prepared = clone(prepare).fit(x)
-            x, queries = prepared.transform(x), prepared.transform(queries)
-        fitted = clone(estimator).fit(x, labels, ratings.within(train))
-        metric = fitted.metric_
-        d = metric.distances(metric.points(queries), fitted.points_)
+        fitted, queries, train = fit_without(estimator, X, y, ratings, test, prepare)
+        d = fitted.metric_.distances(queries, fitted.points_)
     values = ndcg_of_gains(d, gains_between(ratings, test, train), k)
     said = tuple(sorted({str(warning.message) for warning in caught}))
     return FoldScore(test, values, said, time.perf_counter() - started)

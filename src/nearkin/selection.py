@@ -84,6 +84,7 @@ def select(
     ratings: Ratings,
     *,
     methods: dict[str, Any] | None = None,
+    prepare: Any = None,
     n_folds: int = 5,
     k: int = 10,
     random_state: Any = 0,
@@ -102,6 +103,8 @@ def select(
     methods : dict of estimators, optional
         Candidates by name; ``candidates(n_classes)`` by default. The Euclidean distances are
         always among them.
+    prepare : transformer, optional
+        Of features; fitted anew in each fold, and on all of the data for the best method.
     n_folds : int, default=5
         Objects are dealt into this many folds; whole objects are held out.
     k : int, default=10
@@ -121,7 +124,7 @@ def select(
     chosen = candidates(len(classes), random_state) if methods is None else {**euclidean, **methods}
     folds = object_folds(n, n_folds, random_state)
     scores, details = score_methods(
-        chosen, X, y, ratings, folds, k=k, n_jobs=n_jobs, progress=progress
+        chosen, X, y, ratings, folds, prepare=prepare, k=k, n_jobs=n_jobs, progress=progress
     )
     if all(np.isnan(values).all() for values in scores.values()):
         raise ValueError("select: no rating links a held-out object with another one.")
@@ -150,4 +153,5 @@ def select(
     error = float(difference.std(ddof=1)) / len(difference) ** 0.5 if len(difference) > 1 else 0.0
     if float(difference.mean()) <= error:
         best = base
-    return Selection(best, chosen[best].fit(X, y, ratings), table, scores)
+    x = X if prepare is None else prepare.fit_transform(X)
+    return Selection(best, chosen[best].fit(x, y, ratings), table, scores)

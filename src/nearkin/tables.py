@@ -70,6 +70,7 @@ def read_objects(
     features: Sequence[str] | None = None,
     meta: Sequence[str] = (),
     text_is_meta: bool = False,
+    alone: bool = False,
 ) -> Objects:
     """Read a table of objects.
 
@@ -86,6 +87,8 @@ def read_objects(
         Columns to keep beside the features, such as a patient's number, to filter by.
     text_is_meta : bool, default=False
         Keep a column that holds no number at all as metadata; by default it is an error.
+    alone : bool, default=False
+        The objects are queries and not to be told apart: a constant feature is no cause to warn.
 
     Examples
     --------
@@ -113,7 +116,7 @@ def read_objects(
     columns = [_numbers(table, name, features is None) for name in names]
     table.raise_problems()
     X = np.column_stack(columns)
-    if len(X) > 1:
+    if len(X) > 1 and not alone:
         constant = [name for name, column in zip(names, X.T, strict=True) if np.ptp(column) == 0]
         if constant:
             warnings.warn(
@@ -201,6 +204,8 @@ def read_ratings(
 
 def read_table(source: Any, what: str) -> Table:
     """Return the columns of a CSV or Parquet file, a DataFrame or a dict of columns."""
+    if isinstance(source, Table):
+        return source
     if isinstance(source, str | Path):
         path = Path(source)
         if not path.is_file():

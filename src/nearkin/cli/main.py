@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from typing import Annotated
 
@@ -10,7 +11,7 @@ try:
 except ImportError:  # pragma: no cover - tested in an environment without the extra
     sys.exit("the command line needs typer: pip install 'nearkin[cli]'")
 
-from nearkin.cli import evaluate, output, reproduce
+from nearkin.cli import demo, evaluate, export, fit, index, output, reproduce, search
 
 HELP = """nearkin learns the distance that experts see, from ratings and class labels.
 
@@ -19,7 +20,12 @@ request cannot be used, 2 wrong usage, 3 a fault in nearkin, 130 interrupted.
 """
 
 app = typer.Typer(help=HELP, no_args_is_help=True, pretty_exceptions_enable=False)
-app.command()(evaluate.evaluate)
+app.command()(demo.demo)
+app.command("import")(export.import_)
+for command in (fit.fit, search.search, search.explain, fit.select, evaluate.evaluate):
+    app.command()(command)
+app.add_typer(index.app, name="index")
+app.command()(export.export)
 app.add_typer(reproduce.app, name="reproduce")
 
 
@@ -29,19 +35,31 @@ def main(
 ) -> None:
     """Remember what holds for all commands."""
     output.DEBUG = debug
+    output.plain_warnings()
 
 
 def run_app() -> None:
     """Run the command line: an error is one message, an interrupt a clean stop."""
+    as_json = "--json" in sys.argv
     try:
-        app()
+        # typer itself reports wrong usage, but not as JSON
+        code = app(standalone_mode=not as_json) or 0
     except KeyboardInterrupt:
-        output.note("interrupted: what was finished is kept; run the same command to go on")
-        sys.exit(130)
+        code = 130
+    except SystemExit as end:
+        code = end.code
     except (ValueError, TypeError, OSError, ImportError) as error:
-        sys.exit(output.failed(error, 1))
-    except Exception as error:  # a fault of ours: one line, and how to see more
-        sys.exit(output.failed(error, 3))
+        code = output.failed(error, 1)
+    except Exception as error:
+        usage = getattr(error, "format_message", None)
+        if usage is None:
+            code = output.failed(error, 3)  # a fault of ours: one line, and how to see more
+        else:
+            output.note(json.dumps({"error": usage()}))
+            code = 2
+    if code == 130:
+        output.note("interrupted: what was finished is kept; run the same command to go on")
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -22,6 +23,11 @@ WIDE = 240
 def note(text: str) -> None:
     """Print a message for people, on stderr."""
     print(text, file=sys.stderr)
+
+
+def plain_warnings() -> None:
+    """Show warnings as messages for people, each once, without the line of code."""
+    warnings.showwarning = lambda message, *_: note(f"warning: {message}")
 
 
 def failed(error: Exception, code: int) -> int:
@@ -56,20 +62,27 @@ def show_table(title: str, rows: Sequence[dict[str, Any]]) -> None:
     """Print rows on stdout as a table."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     if not rows:
         print(f"{title}: nothing")
         return
-    table = Table(title=title, title_justify="left")
+    # Text: a name in square brackets is a name, not markup
+    table = Table(title=Text(title), title_justify="left")
     for name, value in rows[0].items():
         justify: Any = "left" if isinstance(value, str) else "right"
-        table.add_column(name, justify=justify, overflow="fold")  # nothing is cut off
+        table.add_column(Text(name), justify=justify, overflow="fold")  # nothing is cut off
     for row in rows:
-        table.add_row(*(f"{v:.4f}" if isinstance(v, float) else str(v) for v in row.values()))
+        table.add_row(*(Text(_cell(value)) for value in row.values()))
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console.width = WIDE  # a file or a pipe has no edge
     console.print(table)
+
+
+def _cell(value: Any) -> str:
+    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "".join(character if character.isprintable() else "?" for character in text)
 
 
 @contextmanager

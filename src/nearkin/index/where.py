@@ -69,6 +69,9 @@ class Where:
 
 def _among(column: Any, values: Collection[Any]) -> NDArray[np.bool_]:
     wanted = {as_text(value) for value in values} - {None}
+    if hasattr(column, "among"):  # a column that knows its different values
+        mask: NDArray[np.bool_] = column.among(wanted)
+        return mask
     return np.array([as_text(value) in wanted for value in column], dtype=bool)
 
 

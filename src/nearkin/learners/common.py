@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nearkin._version import __version__
-from nearkin.data import Ratings, check_finite, check_ratings
+from nearkin.data import Ratings, check_finite, check_number, check_ratings
 from nearkin.metric import Metric
+from nearkin.nearest import Near, Neighbours
 from nearkin.pairs import PairFeatures
+from nearkin.points import Points
 from nearkin.solvers import Solution
 
 Floats = NDArray[np.float64]
@@ -61,7 +63,38 @@ def provenance(estimator: BaseEstimator, solution: Solution, n: int, n_ratings: 
     }
 
 
-class RatingLearner(BaseEstimator):
+class NearestTrained:
+    """Search among the training objects, for estimators with ``metric_`` and ``points_``."""
+
+    metric_: Metric
+    points_: Points
+
+    def kneighbors(self, X: ArrayLike, k: int = 5) -> Near:
+        """Return distances and row numbers of the k nearest training objects.
+
+        Exact; equal distances are broken by row number.
+
+        Parameters
+        ----------
+        X : array-like, shape (n_queries, K)
+            Features of the queries.
+        k : int, default=5
+            Number of neighbours.
+
+        Returns
+        -------
+        distances, rows : ndarray, shape (n_queries, k)
+            Nearest first.
+        """
+        check_is_fitted(self, "points_")
+        caller = f"{type(self).__name__}.kneighbors"
+        check_number(caller, "k", k, 1, whole=True)
+        if k > len(self.points_):
+            raise ValueError(f"{caller}(k={k}): there are {len(self.points_)} training objects.")
+        return Neighbours.of(self.metric_, self.points_).search(self.metric_.points(X), k)
+
+
+class RatingLearner(NearestTrained, BaseEstimator):
     """Fit shared by OR and CO: ratings in, one weight for each feature out.
 
     A subclass offers ``fit_pairs(features, ratings) -> Solution``, and with it can also be the

@@ -7,12 +7,12 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from nearkin.data import Ratings
-from nearkin.learners.common import names_of, provenance, read_features
+from nearkin.learners.common import NearestTrained, names_of, provenance, read_features
 from nearkin.metric import Metric
 from nearkin.solvers import Solution
 
 
-class Euclidean(BaseEstimator):
+class Euclidean(NearestTrained, BaseEstimator):
     """All features count alike, or each in units of its standard deviation.
 
     Parameters

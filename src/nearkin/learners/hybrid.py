@@ -15,7 +15,13 @@ from sklearn.base import BaseEstimator, clone
 
 from nearkin.classifiers import KernelClassifier
 from nearkin.data import UNLABELLED, Ratings, check_number, check_ratings
-from nearkin.learners.common import column_names, names_of, provenance, read_features
+from nearkin.learners.common import (
+    NearestTrained,
+    column_names,
+    names_of,
+    provenance,
+    read_features,
+)
 from nearkin.learners.nca import labelled
 from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
@@ -32,7 +38,7 @@ class PairLearner(Protocol):
         """Return non-negative coefficients of the pair features in ``Solution.theta``."""
 
 
-class Hybrid(BaseEstimator):
+class Hybrid(NearestTrained, BaseEstimator):
     """One distance from ordinal ratings and class labels.
 
     ``d2 = sum_k r_k (x_k - x'_k)^2 + u . Q u'``, where u is one-hot for a labelled object and
@@ -61,6 +67,8 @@ class Hybrid(BaseEstimator):
         The training objects, labels included: the database to search.
     learner_, classifier_, missing_
         The fitted parts.
+    thresholds_ : ndarray, shape (n_levels - 1,)
+        b_v of ``P(level <= v) = 1 / (1 + exp(-d2 - b_v))``; only where a likelihood was fitted.
     classes_ : ndarray
         Class names, in the order of ``metric_.class_costs``.
 
@@ -138,11 +146,15 @@ class Hybrid(BaseEstimator):
             solution = self.learner_.fit_pairs(features, ratings)
             theta = checked_theta(solution, features.n_columns, self.learner_)
             r, Q, b = features.split(theta)
-            return Completion(r, with_unrated_filled(Q, features, ratings), b, solution)
-        self.missing_ = clone(self.missing)
-        found: Completion = self.missing_.complete(features, ratings, self.learner_)
-        if found.lift > 0 and hasattr(self.learner_, "thresholds_"):
+            found = Completion(r, with_unrated_filled(Q, features, ratings), b, solution)
+        else:
+            self.missing_ = clone(self.missing)
+            found = self.missing_.complete(features, ratings, self.learner_)
+        if hasattr(self.learner_, "thresholds_"):
             self.learner_.thresholds_ = self.learner_.thresholds_ - found.lift
+        thresholds = getattr(self.learner_, "thresholds_", found.thresholds)
+        if thresholds is not None:
+            self.thresholds_ = thresholds
         return found
 
     def _class_probabilities(

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 
 from nearkin.data import UNLABELLED, Ratings, check_number, encode_labels
 from nearkin.kernel import KernelPosterior, LeaveOneOut
-from nearkin.learners.common import names_of, provenance, read_features
+from nearkin.learners.common import NearestTrained, names_of, provenance, read_features
 from nearkin.metric import Metric
 from nearkin.solvers import Solution, check_solver, lbfgsb, warn_unless
 
@@ -34,7 +34,7 @@ class KernelFit:
     pooled: bool
 
 
-class NCA(BaseEstimator):
+class NCA(NearestTrained, BaseEstimator):
     """Weights that make each labelled object's class likely given its neighbours.
 
     ``max over r >= 0 of sum_i log P(c_i | x_i, all but i) - penalty * sum_k r_k var(x_k)``

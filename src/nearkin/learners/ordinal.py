@@ -70,13 +70,13 @@ class OrdinalRegression(RatingLearner):
         end = minimise(objective, self.tol, self.max_iter)
         theta, b = (to_numpy(part) for part in objective.split(end.z))
         warn_unless(end.converged, "OrdinalRegression", end.message)
-        self.thresholds_ = _for_all_levels(b, used, ratings.n_levels)
+        self.thresholds_ = for_all_levels(b, used, ratings.n_levels)
         return Solution(
             theta, end.at.value, None, end.shortfall, end.n_iter, end.converged, end.message
         )
 
 
-def _for_all_levels(
+def for_all_levels(
     b: NDArray[np.float64], used: NDArray[np.int64], n_levels: int
 ) -> NDArray[np.float64]:
     """Place thresholds between used levels on the whole scale; unused levels have no room."""
