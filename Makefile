@@ -16,8 +16,8 @@ help:  ## list the targets
 	$(BIN)/python -m pip install --quiet --editable . --group dev
 	touch $@
 
-demo: .venv/ready  ## fit the four methods on the paper's synthetic model and search by them
-	$(BIN)/python -m nearkin.experiments.demo
+demo: .venv/ready  ## compare the methods on LIDC-IDRI, search by a distance, write demo/report.html
+	$(BIN)/nearkin demo
 
 test: .venv/ready  ## run all tests, documentation included
 	$(BIN)/python -m pytest -n auto

@@ -19,7 +19,6 @@ from nearkin import selection
 from nearkin.cli import output
 from nearkin.cli.main import run_app
 from nearkin.cli.reference import commands, split_help, updated
-from nearkin.experiments import demo
 from nearkin.study import StudyFolder, write_study
 
 COMMANDS = dict(commands())
@@ -125,17 +124,6 @@ def test_the_reference_is_up_to_date():
         assert f"### nearkin {name}" in text
         for parameter in command.params:
             assert all(f"`{option}`" in text for option in parameter.opts if option[0] == "-")
-
-
-def test_demo(made, monkeypatch):
-    scores = {"OR": np.array([0.5, 0.7]), "HYB": np.array([0.6, 0.8])}
-    monkeypatch.setattr(demo, "evaluate", lambda n: (scores, None, None))
-    found = json.loads(run(made, "demo --models 2 --json").stdout)
-    assert found["ndcg@10"]["HYB"]["mean"] == pytest.approx(0.7)
-    called = []
-    monkeypatch.setattr(demo, "main", called.append)
-    assert run(made, "demo --models 2").returncode == 0
-    assert called == [["--models", "2"]]
 
 
 def test_the_newcomers_path(tmp_path):

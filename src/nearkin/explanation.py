@@ -108,7 +108,7 @@ class Explanation:
         return json.dumps(self.to_dict(), indent=2, allow_nan=False)
 
     def __str__(self) -> str:
-        lines = aligned(table(self), left=("part of d2", "values", ""))
+        lines = aligned(table(self, MOST), left=("part of d2", "values", ""))
         head, *below = (printable(line) for line in (heading(self), *remarks(self)))
         return "\n".join([head, *lines, *below])
 
@@ -157,9 +157,20 @@ def heading(found: Explanation) -> str:
     return text if mean is None else f"{text} (mean pair of the collection: {mean:.4g})"
 
 
-def table(found: Explanation) -> list[dict[str, str]]:
-    """Return the groups as text cells, and the class terms in detail below them."""
-    rows = [_cells(part, "") for part in found.groups]
+def table(found: Explanation, most: int | None = None) -> list[dict[str, str]]:
+    """Return the groups as text cells, and the class terms in detail below them.
+
+    Groups beyond ``most``, and those that weigh nothing in any pair, are one row.
+    """
+    weighty = [part for part in found.groups if part.addend or part.usual is None or part.usual]
+    shown = weighty[:most]
+    rows = [_cells(part, "") for part in shown]
+    rest = [part for part in found.groups if part not in shown]
+    if rest:
+        addend = math.fsum(part.addend for part in rest)
+        total = found.squared_distance
+        share = addend / total if total else None
+        rows.append(_cells(Part(f"{len(rest)} others", "family", "", addend, share), ""))
     detail = [p for p in found.parts if p.kind != "feature" or p.family != p.name]
     return rows + [_cells(part, "in it: ") for part in detail if abs(part.addend) > 0]
 
@@ -199,12 +210,15 @@ def remarks(found: Explanation) -> list[str]:
 def as_html(found: Explanation) -> str:
     """Return a table with bars; every name is escaped."""
     rows = table(found)
-    largest = max((abs(part.addend) for part in found.parts), default=0.0) or 1.0
+    addends = [float(row["addend"]) for row in rows]
+    low, high = min(0.0, *addends), max(0.0, *addends)
+    reach = (high - low) or 1.0
     bars = []
-    for row in rows:
-        width = min(100.0, 100.0 * abs(float(row["addend"])) / largest)
+    for row, addend in zip(rows, addends, strict=True):
+        width, start = 100 * abs(addend) / reach, 100 * (min(addend, 0.0) - low) / reach
         colour = {"together": TOGETHER, "apart": APART}.get(row[""], PLAIN)
-        bar = f'<div style="background:{colour};height:0.8em;width:{width:.1f}%"></div>'
+        place = f"width:{width:.1f}%;margin-left:{start:.1f}%"  # negative ones end at the zero
+        bar = f'<div style="background:{colour};height:0.8em;{place}"></div>'
         bars.append(f'<td style="width:12em">{bar}</td>')
     return html_table(heading(found), rows, remarks(found), bars)
 
@@ -242,7 +256,8 @@ def draw(found: Explanation, ax: Any, most: int) -> Any:
     ax.spines[["top", "right", "left"]].set_visible(False)
     ax.tick_params(axis="y", length=0)
     if handles:
-        ax.legend(handles=handles, frameon=False, loc="lower right")
+        below = {"loc": "upper center", "bbox_to_anchor": (0.45, -0.09), "ncols": 3}
+        ax.legend(handles=handles, frameon=False, **below)  # no bar or tick is under it
     return ax
 
 

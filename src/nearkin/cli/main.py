@@ -58,7 +58,7 @@ def run_app() -> None:
             output.note(json.dumps({"error": usage()}))
             code = 2
     if code == 130:
-        output.note("interrupted: what was finished is kept; run the same command to go on")
+        output.note(f"interrupted{output.LEFT}")  # typer itself says nothing
     sys.exit(code)
 
 

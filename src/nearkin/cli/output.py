@@ -17,6 +17,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 Jobs = Annotated[int, typer.Option(help="Processes; -1 for all cores.")]
 
 DEBUG = False
+LEFT = ""  # what an interrupted job left behind, where that is known
 WIDE = 240
 
 
@@ -91,8 +92,9 @@ def progress(
 ) -> Iterator[Callable[[int, int], None]]:
     """Lend a function ``(done, total)`` that shows on stderr how far a long job is.
 
-    Typer ends an interrupted command without a word, so what became of the job is said here.
+    ``interrupted`` says what an interrupt leaves behind.
     """
+    global LEFT  # noqa: PLW0603
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -109,7 +111,7 @@ def progress(
             task = bar.add_task(what, total=None)
             yield lambda done, total: bar.update(task, completed=done, total=total)
     except KeyboardInterrupt:
-        note(f"interrupted: {interrupted}")
+        LEFT = f": {interrupted}"
         raise
 
 

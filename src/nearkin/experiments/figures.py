@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.data import is_missing
 from nearkin.experiments.methods import PAPER
 
 Floats = NDArray[np.float64]
@@ -99,10 +100,48 @@ def scores_by_method(
     return _saved(plt, figure, path)
 
 
-def _saved(plt: Any, figure: Any, path: Path) -> list[Path]:
+def latent_space(path: Path, z: Floats, labels: NDArray[Any]) -> Path:
+    """Draw the first two axes of an inferred space (n, J), coloured by class."""
+    plt = pyplot()
+    figure, axis = plt.subplots(figsize=(5.4, 4.6))
+    names = ["" if is_missing(label) else str(label) for label in labels]
+    plane = np.column_stack([z, np.zeros(len(z))])[:, :2]
+    for at, name in enumerate(sorted(set(names))):
+        own = plane[np.array([other == name for other in names])]
+        axis.scatter(
+            *own.T,
+            marker=MARKERS[at % len(MARKERS)],
+            color=COLOURS[at % len(COLOURS)],
+            label=name or "no label",
+            alpha=0.85,
+        )
+    axis.set(xlabel="first axis", ylabel="second axis", aspect="equal")
+    axis.set_title("Inferred features that the given ones miss", fontsize=11)
+    axis.legend()
+    axis.grid(alpha=0.3)
+    return _saved(plt, figure, path, (path.suffix,))[0]
+
+
+def outlines(path: Path, curves: dict[str, Floats]) -> Path:
+    """Draw closed curves (n, 2) side by side, each under its title, on one scale."""
+    plt = pyplot()
+    figure, axes = plt.subplots(1, len(curves), figsize=(1.7 * len(curves), 2.4), squeeze=False)
+    reach = 0.55 * max(float(np.ptp(points, axis=0).max()) for points in curves.values())
+    for at, (axis, (title, points)) in enumerate(zip(axes[0], curves.items(), strict=True)):
+        middle = (points.min(axis=0) + points.max(axis=0)) / 2
+        axis.fill(*(points - middle).T, color=COLOURS[1 if at == 0 else 0], alpha=0.75)
+        axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
+        axis.set_title(title, fontsize=9, parse_math=False)
+    axes[0][0].set_xlabel(f"{2 * reach:.0f} mm wide", fontsize=8)
+    return _saved(plt, figure, path, (path.suffix,))[0]
+
+
+def _saved(
+    plt: Any, figure: Any, path: Path, suffixes: tuple[str, ...] = (".png", ".svg")
+) -> list[Path]:
     """Write a figure as PNG and SVG, the same bytes each time."""
     figure.tight_layout()
-    paths = [path.with_suffix(suffix) for suffix in (".png", ".svg")]
+    paths = [path.with_suffix(suffix) for suffix in suffixes]
     with plt.rc_context({"svg.hashsalt": "nearkin"}):
         for target in paths:
             metadata = {"Date": None} if target.suffix == ".svg" else {}
