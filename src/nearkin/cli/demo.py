@@ -35,7 +35,7 @@ def demo(
     ]
     output.note("fitting a distance to 240 nodules ...")
     found = demonstrate(out)
-    cells = [{n: f"{v:.3f}" if n != "method" else v for n, v in row.items()} for row in rows]
+    cells = [{n: str(v) if n == "method" else f"{v:.3f}" for n, v in row.items()} for row in rows]
     figure = next(path for path in files if path.suffix == ".png")
     page = write_page(out / "report.html", found, cells, verdicts, figure)
     if as_json:
