@@ -292,6 +292,20 @@ def test_shrinking_keeps_q_near_two_numbers(study):
     assert np.abs(np.diag(Q)).max() < 1e-3
 
 
+def test_shrinking_features_together_ends_in_a_euclidean_distance(study):
+    X, _, ratings = study
+    X = np.column_stack([X * [1.0, 10.0, 0.1, 1.0], np.full(len(X), 7.0)])
+    est = nk.OrdinalRegression(feature_ridge=1e9).fit(X, ratings=ratings)
+    d4 = (X[ratings.a] - X[ratings.b]) ** 4
+    in_units = est.metric_.weights * np.sqrt(d4.mean(axis=0))
+    np.testing.assert_allclose(in_units[:4], in_units[0], rtol=1e-5)
+    assert in_units[4] == 0
+    free = nk.OrdinalRegression().fit(X, ratings=ratings).metric_.weights
+    np.testing.assert_allclose(
+        free, nk.OrdinalRegression(feature_ridge=1e-9).fit(X, ratings=ratings).metric_.weights
+    )
+
+
 def test_one_class_all_similar_does_not_run_away(study, rng):
     # the free Q has no finite optimum here; the default did warn on such ordinary data
     X, y, ratings = study

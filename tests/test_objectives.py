@@ -1,5 +1,7 @@
 """Links and objectives: finite differences, and the paper's formulas as loops."""
 
+from dataclasses import replace
+
 import numpy as np
 import oracles
 import pytest
@@ -36,10 +38,13 @@ def check_derivatives(objective, z):
     np.testing.assert_allclose(diagonal[:p], np.diag(H)[:p], atol=1e-10)
 
 
-@pytest.mark.parametrize("ridge", [0.0, 2.0])
-def test_ordered_logit_derivatives(problem, rng, ridge):
+@pytest.mark.parametrize(
+    ("ridge", "feature_ridge", "class_ridge"), [(0, 0, 0), (2, 0, 0), (0, 3, 0), (1, 4, 5)]
+)
+def test_ordered_logit_derivatives(problem, rng, ridge, feature_ridge, class_ridge):
     features, ratings = problem
-    objective = OrderedLogit(features, features.pairs(ratings), ridge)
+    features = replace(features, class_ridge=float(class_ridge))
+    objective = OrderedLogit(features, features.pairs(ratings), ridge, feature_ridge)
     check_derivatives(objective, objective.start + rng.uniform(0.1, 0.5, len(objective.start)))
 
 
@@ -69,6 +74,15 @@ def test_ridge_adds_half_the_squares_in_units_of_the_columns(problem):
     z, p = plain.start, features.n_columns
     extra = (ridged.evaluate(z).value - plain.evaluate(z).value) * ratings.weight.sum()
     assert extra == pytest.approx(1.5 * np.sum(z[:p] ** 2))
+
+
+def test_feature_ridge_adds_half_the_squared_deviations_from_the_mean_weight(problem):
+    features, ratings = problem
+    pairs = features.pairs(ratings)
+    plain, shrunk = OrderedLogit(features, pairs), OrderedLogit(features, pairs, 0.0, 3.0)
+    z = np.arange(1.0, len(plain.start) + 1)
+    extra = (shrunk.evaluate(z).value - plain.evaluate(z).value) * ratings.weight.sum()
+    assert extra == pytest.approx(1.5 * 2.0)  # of 1, 2, 3: class terms do not count
 
 
 def test_convex_program_is_the_papers(problem, rng):

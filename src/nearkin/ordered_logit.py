@@ -82,7 +82,13 @@ class OrderedLogit:
 
     certified = False
 
-    def __init__(self, features: PairFeatures, pairs: Pairs, ridge: float = 0.0) -> None:
+    def __init__(
+        self,
+        features: PairFeatures,
+        pairs: Pairs,
+        ridge: float = 0.0,
+        feature_ridge: float = 0.0,
+    ) -> None:
         xp = self.xp = features.xp
         self.features = features
         levels = xp.unique_values(pairs.level)
@@ -99,12 +105,7 @@ class OrderedLogit:
         square = hessian_diagonal(features, pairs, square_link, features.zeros(features.n_columns))
         scale = xp.sqrt(square / self.total)
         self.inverse_scale = inverse(scale, scale > 0, xp)
-        # the penalty, per unit of weight: t . (diag(penalty) - common common^T) t / 2
-        shrink, shared = features.shrinkage()
-        shared = shared * xp.astype(scale > 0, xp.float64)  # of class pairs that were rated
-        together = shared * (features.class_ridge / max(float(xp.sum(shared)), 1.0)) ** 0.5
-        self.penalty = (ridge + shrink * self.inverse_scale**2) / self.total
-        self.common = together * self.inverse_scale / self.total**0.5
+        self.penalty, self.common = self._shrinkage(scale > 0, feature_ridge)
         p, P = features.n_columns, len(self.levels) - 1
         self.lower = xp.concat([features.lower, features.zeros(P)])
         self.lower[p] = -xp.inf
@@ -114,6 +115,25 @@ class OrderedLogit:
         used = xp.astype((scale > 0) & (features.lower == 0), xp.float64)
         t = used / max(float(xp.sum(used)), 1.0)
         self.start = xp.concat([t, b[:1], b[1:] - b[:-1]])
+
+    def _shrinkage(self, used: Array, feature_ridge: float) -> tuple[Array, Array]:
+        """Return D (p,) and C (2, p) of the penalty ``t . (diag(D) - C^T C) t / 2``.
+
+        Per unit of weight. A group of columns is shrunk to its own mean: ``diag(1) - 1 1^T / n``
+        of n columns, features in units of t, costs of class pairs in their own.
+        """
+        xp, features, used = self.xp, self.features, self.xp.astype(used, self.xp.float64)
+        ridge, shared = features.shrinkage()
+        is_feature = features.zeros(features.n_columns)
+        is_feature[: features.n_features] = used[: features.n_features]
+        groups = [(feature_ridge, is_feature, used)]
+        groups.append((features.class_ridge, shared * used, self.inverse_scale))
+        rows = [
+            (weight / max(float(xp.sum(group)), 1.0)) ** 0.5 * group * unit
+            for weight, group, unit in groups
+        ]
+        penalty = self.ridge + feature_ridge * is_feature + ridge * self.inverse_scale**2
+        return penalty / self.total, xp.stack(rows) / self.total**0.5
 
     @property
     def n_pairs(self) -> int:
@@ -173,15 +193,15 @@ class OrderedLogit:
             Hv = hessian_product(self.features, self.pairs, link, theta, raw) / self.total
             # the transpose of cumsum sums from the end
             back = xp.flip(xp.cumulative_sum(xp.flip(Hv[p:])))
-            lost = xp.concat([self.common * xp.sum(self.common * v[:p]), xp.zeros_like(b)])
+            lost = xp.concat([self.common.T @ (self.common @ v[:p]), xp.zeros_like(b)])
             return xp.concat([Hv[:p] * self.inverse_scale, back]) + own * v - lost
 
         diagonal = hessian_diagonal(self.features, self.pairs, link, theta) / self.total
-        diagonal = diagonal * self.inverse_scale**2
+        diagonal = diagonal * self.inverse_scale**2 - xp.sum(self.common * self.common, axis=0)
         return product, own + xp.concat([diagonal, xp.ones_like(b)])
 
     def _own_curvature(self, gaps: Array) -> Array:
-        """Return the Hessian's diagonal of penalty and gaps, which no pair carries  (p + P,)."""
+        """Return the diagonal of the Hessian that no pair carries, C^T C left out  (p + P,)."""
         xp = self.xp
         of_gaps = self.share[1:-1] * xp.exp(-gaps) / xp.expm1(-gaps) ** 2
         return xp.concat([self.penalty, xp.zeros_like(self.share[:1]), of_gaps])
@@ -190,11 +210,11 @@ class OrderedLogit:
         xp, p, scale = self.xp, self.features.n_columns, self.inverse_scale
         top = scale[:, None] * xp.concat([H[:p, :p] * scale, H[:p, p:] @ chain], axis=1)
         bottom = chain.T @ xp.concat([H[p:, :p] * scale, H[p:, p:] @ chain], axis=1)
-        e = xp.concat([self.common, xp.zeros_like(chain[0, :])])
-        return xp.concat([top, bottom]) + diagonal(self._own_curvature(gaps), xp) - e[:, None] * e
+        C = xp.concat([self.common, self.features.zeros(2, chain.shape[0])], axis=1)
+        return xp.concat([top, bottom]) + diagonal(self._own_curvature(gaps), xp) - C.T @ C
 
     def _penalty_slope(self, t: Array) -> Array:
-        return self.penalty * t - self.common * self.xp.sum(self.common * t)
+        return self.penalty * t - self.common.T @ (self.common @ t)
 
     def shortfall(self, z: Array, evaluation: Evaluation) -> float:
         """Return the KKT residual, in units of the mean log-likelihood."""

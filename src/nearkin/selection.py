@@ -52,8 +52,8 @@ def candidates(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
         "Euclidean": Euclidean(standardise=False),
         "Euclidean, standardised": Euclidean(),
         "OR": OrdinalRegression(ridge=1.0),
-        "OR, ridge 10": OrdinalRegression(ridge=10.0),
-        "OR, ridge 100": OrdinalRegression(ridge=100.0),
+        "OR, feature ridge 30": OrdinalRegression(ridge=1.0, feature_ridge=30.0),
+        "OR, feature ridge 300": OrdinalRegression(ridge=1.0, feature_ridge=300.0),
         "CO": ConvexOptimization(),
         "CO, prior 10": ConvexOptimization(prior=10.0),
     }

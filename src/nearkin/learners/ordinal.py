@@ -22,8 +22,10 @@ class OrdinalRegression(RatingLearner):
     ----------
     ridge : float, default=0.0
         Weight of half the sum of squared coefficients, each in units of the root mean square of its
-        column
-        over the rated pairs (so feature units do not matter), beside the log-likelihood.
+        column over the rated pairs (so feature units do not matter), beside the log-likelihood.
+    feature_ridge : float, default=0.0
+        Shrinks the weights of all features, in the same units, to one common weight: weight of half
+        their squared deviations from it. Large, and what is learned is a Euclidean distance.
     tol : float, default=1e-8
         Largest KKT residual, in units of the mean log-likelihood.
     max_iter : int, default=200
@@ -51,14 +53,23 @@ class OrdinalRegression(RatingLearner):
 
     thresholds_: NDArray[np.float64]
 
-    def __init__(self, *, ridge: float = 0.0, tol: float = 1e-8, max_iter: int = 200) -> None:
+    def __init__(
+        self,
+        *,
+        ridge: float = 0.0,
+        feature_ridge: float = 0.0,
+        tol: float = 1e-8,
+        max_iter: int = 200,
+    ) -> None:
         self.ridge = ridge
+        self.feature_ridge = feature_ridge
         self.tol = tol
         self.max_iter = max_iter
 
     def fit_pairs(self, features: PairFeatures, ratings: Ratings) -> Solution:
         """Return the coefficients of the pair features; keeps ``thresholds_``."""
-        check_number("OrdinalRegression", "ridge", self.ridge)
+        for name in ("ridge", "feature_ridge"):
+            check_number("OrdinalRegression", name, getattr(self, name))
         check_solver("OrdinalRegression", self.tol, self.max_iter)
         used = np.unique(ratings.level)
         if len(used) < 2:
@@ -66,7 +77,7 @@ class OrdinalRegression(RatingLearner):
                 f"OrdinalRegression: all {len(ratings)} ratings have level {used.tolist()}; "
                 "ratings of two levels or more are needed."
             )
-        objective = OrderedLogit(features, features.pairs(ratings), self.ridge)
+        objective = OrderedLogit(features, features.pairs(ratings), self.ridge, self.feature_ridge)
         end = minimise(objective, self.tol, self.max_iter)
         theta, b = (to_numpy(part) for part in objective.split(end.z))
         warn_unless(end.converged, "OrdinalRegression", end.message)
