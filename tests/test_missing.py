@@ -171,6 +171,38 @@ def test_expected_costs_against_literal_loops(rng):
             assert Q[c, d] == pytest.approx((mean + back) / 2)
 
 
+@pytest.fixture
+def sparsely_compared(rng):
+    """Twelve classes, of which few pairs were ever compared, each by many raters."""
+    n, M = 60, 12
+    X, y = rng.normal(size=(n, 2)), np.repeat(np.arange(M), 5)
+    i, j = np.triu_indices(n, k=1)
+    chosen = np.repeat(rng.choice(len(i), 100, replace=False), 10)
+    i, j = i[chosen], j[chosen]
+    seen = (X[i, 0] - X[j, 0]) ** 2 + 4 * (y[i] != y[j]) + rng.normal(size=len(i))
+    return X, y, nk.Ratings(i, j, 3 - np.digitize(seen, [1, 4]))
+
+
+def test_class_pairs_nobody_compared_are_not_the_nearest(part, sparsely_compared):
+    # profiles left their cost at 0, latent features at chance: both ranked far below Hybrid()
+    X, y, ratings = sparsely_compared
+    Q = nk.Hybrid(missing=part).fit(X, y, ratings).metric_.class_costs
+    compared = np.zeros((12, 12), dtype=bool)
+    compared[y[ratings.a], y[ratings.b]] = compared[y[ratings.b], y[ratings.a]] = True
+    other = ~np.eye(12, dtype=bool)
+    assert (~compared & other).any()
+    assert Q[~compared & other].min() > np.diag(Q).mean()
+    assert Q[~compared & other].mean() == pytest.approx(Q[compared & other].mean(), rel=0.2)
+
+
+def test_profiles_of_a_large_ridge_are_the_hybrid_without_them(sparsely_compared):
+    X, y, ratings = sparsely_compared
+    plain = nk.Hybrid().fit(X, y, ratings).metric_
+    stiff = nk.Hybrid(missing=nk.ItemProfiles(ridge=1e8)).fit(X, y, ratings)
+    np.testing.assert_allclose(stiff.metric_.class_costs, plain.class_costs, atol=1e-4)
+    np.testing.assert_allclose(stiff.points_.b, 0.0, atol=1e-4)
+
+
 def test_they_win_on_the_synthetic_study():
     gain = {name: [] for name in PARTS}
     parts = {"profiles": nk.ItemProfiles(), "latent": nk.LatentFeatures(n_starts=1)}

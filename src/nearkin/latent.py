@@ -1,8 +1,10 @@
 """Latent features: multidimensional scaling, by the ordinal likelihood, of what features miss.
 
-``d2 = d2_r + |z_i - z_j|^2`` with z inferred for each rated object. What is handed over is the
-expectation of the second term, so an object whose ratings leave its z uncertain counts as farther
-away by the variance of its z, and objects with many and with few ratings stay comparable.
+``d2 = d2_r + q (1 - u_i . u_j) + |z_i - z_j|^2``, with z inferred for each rated object and q one
+cost of all pairs of different classes, which is what is left where ratings say little of single
+classes. What is handed over is the expectation of the last term, so an object whose ratings leave
+its z uncertain counts as farther away by the variance of its z, and objects with many and with few
+ratings stay comparable.
 """
 
 from __future__ import annotations
@@ -31,18 +33,19 @@ SMALLEST_GAP = 1e-6  # between two thresholds
 
 
 class LatentFeatures(BaseEstimator):
-    """Infer z of rated objects: ``d2 = d2_r + |z_i - z_j|^2``, ``z_i = mean of class + e_i``.
+    """Infer z of rated objects: ``d2 = d2_r + q (1 - u_i . u_j) + |z_i - z_j|^2``.
 
-    Multidimensional scaling, by the ordinal likelihood, of what the features leave unexplained.
-    A new object's z is that of a random member of its class, by its class probabilities. Not
-    convex: the best of several starts is kept.
+    ``z_i = mean of its class + e_i``: multidimensional scaling, by the ordinal likelihood, of what
+    features and one common cost q of different classes leave unexplained. A new object's z is that
+    of a random member of its class, by its class probabilities. Not convex: the best of several
+    starts is kept.
 
     Parameters
     ----------
     n_features : int, default=8
         Dimension of z.
-    ridge : float, default=2.0
-        Weight of half the squared deviations e, in units of the log-likelihood.
+    ridge : float, default=4.0
+        Weight of half the squared class means and deviations e, in units of the log-likelihood.
     n_starts : int, default=3
     tol : float, default=1e-4
         Largest projected gradient of the mean log-likelihood.
@@ -62,7 +65,7 @@ class LatentFeatures(BaseEstimator):
         self,
         *,
         n_features: int = 8,
-        ridge: float = 2.0,
+        ridge: float = 4.0,
         n_starts: int = 3,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -88,11 +91,12 @@ class LatentFeatures(BaseEstimator):
             for _ in range(self.n_starts)
         ]
         best = min(ends, key=lambda end: float(end.fun))
-        r, z, thresholds = problem.split(best.x)
+        r, common, z, thresholds = problem.split(best.x)
         thresholds = for_all_levels(thresholds, np.unique(ratings.level), ratings.n_levels)
         mean = z.mean(axis=0)
         self.z_ = (z - mean) @ np.linalg.svd(z - mean, full_matrices=False)[2].T
         Q, b = expected_costs(z, problem.variances(best.x), features.u, ratings)
+        Q += common
         residual = float(np.max(np.abs(best.x - np.maximum(best.x - best.jac, problem.lower))))
         converged = residual <= self.tol
         message = f"best of {self.n_starts} starts, residual {residual:.1e}"
@@ -124,10 +128,11 @@ def expected_costs(
 
 
 class LatentLikelihood:
-    """Mean negative log-likelihood in ``v = [t, increments of b, class means, deviations e]``.
+    """Mean negative log-likelihood in ``v = [t, q, increments of b, class means, deviations e]``.
 
-    ``r = t / scale``, ``b = cumsum(increments)`` and ``z_i = u_i . class means + e_i``, with
-    ``ridge / 2 * |e|^2`` beside the log-likelihood.
+    ``r = t / scale``, q is the common cost of two different classes, ``b = cumsum(increments)``
+    and ``z_i = u_i . class means + e_i``, with ``ridge / 2 * (|e|^2 + |class means|^2)`` beside the
+    log-likelihood.
     """
 
     def __init__(
@@ -136,17 +141,18 @@ class LatentLikelihood:
         merged = ratings.merged()
         levels, level = np.unique(merged.level, return_inverse=True)
         self.pairs = Pairs(merged.a, merged.b, level + 1, merged.weight)
-        self.u, self.plain = features.u, PairFeatures(features.x)
+        self.u, self.features = features.u, PairFeatures(features.x, features.u)
         self.n_latent, self.ridge, self.n = n_latent, ridge, len(features.u)
         self.total = float(merged.weight.sum())
         self.share = np.bincount(level, merged.weight) / self.total
         self.K, self.P, self.M = features.n_features, len(levels) - 1, features.n_classes
-        square = hessian_diagonal(self.plain, self.pairs, square_link, np.zeros(self.K))
+        plain = PairFeatures(features.x)
+        square = hessian_diagonal(plain, self.pairs, square_link, np.zeros(self.K))
         rms = np.sqrt(square / self.total)
         self.inverse_scale = inverse(rms, rms > 0, np)
         free = np.full((self.M + self.n) * n_latent, -np.inf)
         gaps = np.full(self.P - 1, SMALLEST_GAP)
-        self.lower = np.concatenate([np.zeros(self.K), [-np.inf], gaps, free])
+        self.lower = np.concatenate([np.zeros(self.K + 1), [-np.inf], gaps, free])
 
     def start(self, rng: np.random.RandomState) -> Floats:
         """Return a random starting point: features alike, z small, thresholds by the levels."""
@@ -155,26 +161,28 @@ class LatentLikelihood:
         means = rng.normal(size=self.M * self.n_latent)
         deviations = 0.1 * rng.normal(size=self.n * self.n_latent)
         gaps = np.maximum(np.diff(b), 1e-3)
-        return np.concatenate([np.full(self.K, 0.5 / self.K), b[:1], gaps, means, deviations])
+        t = np.full(self.K + 1, 0.5 / self.K)
+        return np.concatenate([t, b[:1], gaps, means, deviations])
 
-    def split(self, v: Floats) -> tuple[Floats, Floats, Floats]:
-        """Return r (K,), z (n, J) and thresholds (P,)."""
-        K, P = self.K, self.P
-        latent = v[K + P :].reshape(-1, self.n_latent)
+    def split(self, v: Floats) -> tuple[Floats, Floats, Floats, Floats]:
+        """Return r (K,), the common part of Q (M, M), z (n, J) and thresholds (P,)."""
+        r, q, gaps, latent = np.split(v, np.cumsum([self.K, 1, self.P]))
+        latent = latent.reshape(-1, self.n_latent)
         z = self.u @ latent[: self.M] + latent[self.M :]
-        return v[:K] * self.inverse_scale, z, np.cumsum(v[K : K + P])
+        Q = q * (1.0 - np.eye(self.M))
+        return r * self.inverse_scale, Q, z, np.cumsum(gaps)
 
     def _sum(self, v: Floats, part: Callable[[Block, Pairs, Floats, Terms], Any]) -> Any:
         """Sum ``part`` of the difference in z and of the link's terms over blocks of pairs."""
-        r, z, b = self.split(v)
-        link = OrderedLogitLink(b, self.plain.xp)
+        r, Q, z, b = self.split(v)
+        link = OrderedLogitLink(b, self.features.xp)
 
         def of_block(block: Block, pairs: Pairs) -> Any:
             difference = z[pairs.a] - z[pairs.b]  # (n, J)
-            d2 = block.d2(r) + np.sum(difference * difference, axis=1)
+            d2 = block.d2(r, Q) + np.sum(difference * difference, axis=1)
             return part(block, pairs, difference, link(d2, pairs))
 
-        return sum_over_blocks(self.plain, self.pairs, of_block, self.n_latent)
+        return sum_over_blocks(self.features, self.pairs, of_block, self.n_latent)
 
     def _scattered(self, rows: Integers, values: Floats) -> Floats:
         """Return the sums of values (n_pairs, D) by object  (n, D)."""
@@ -185,7 +193,8 @@ class LatentLikelihood:
 
     def __call__(self, v: Floats) -> tuple[float, Floats]:
         """Return value and gradient."""
-        K, P, M, J = self.K, self.P, self.M, self.n_latent
+        K, P = self.K, self.P
+        c, d = self.features.triangle
 
         def part(block: Block, pairs: Pairs, difference: Floats, terms: Terms) -> Any:
             # d |z_a - z_b|^2 = 2 (z_a - z_b) . (dz_a - dz_b)
@@ -193,16 +202,19 @@ class LatentLikelihood:
             dz = self._scattered(pairs.a, push) - self._scattered(pairs.b, push)
             return terms.value, block.transpose(terms.first), terms.own, dz
 
-        value, in_r, own, dz = self._sum(v, part)
-        gaps, share, e = v[K + 1 : K + P], self.share[1:-1], v[K + P + M * J :]
+        value, in_theta, own, dz = self._sum(v, part)
+        in_r, in_q = in_theta[:K], in_theta[K:][c != d].sum(keepdims=True)
+        gaps, share = v[K + 2 : K + 1 + P], self.share[1:-1]
+        latent = v[K + 1 + P :]
         # the last term of -log P: log(1 - exp(-gap)) of each inner level, times its share
         room = -np.expm1(-gaps)
         value = float(value) - self.total * float(share @ np.log(room))
         own = np.cumsum(own[::-1])[::-1].copy()  # the transpose of cumsum sums from the end
         own[1:] -= self.total * share * np.exp(-gaps) / room
-        in_z = [(self.u.T @ dz).ravel(), dz.ravel() + self.ridge * e]
-        gradient = np.concatenate([in_r * self.inverse_scale, own, *in_z])
-        return (value + 0.5 * self.ridge * float(e @ e)) / self.total, gradient / self.total
+        in_z = np.concatenate([(self.u.T @ dz).ravel(), dz.ravel()]) + self.ridge * latent
+        gradient = np.concatenate([in_r * self.inverse_scale, in_q, own, in_z])
+        value += 0.5 * self.ridge * float(latent @ latent)
+        return value / self.total, gradient / self.total
 
     def variances(self, v: Floats) -> Floats:
         """Return the posterior variance of each z_i, summed over its dimensions  (n,).

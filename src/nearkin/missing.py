@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from nearkin.data import Ratings, check_number
+from nearkin.objectives import column_sums
 from nearkin.pairs import PairFeatures
 from nearkin.solvers import Solution
 
@@ -57,6 +58,20 @@ def lift_needed(Q: Floats, u: Floats, b: Floats) -> float:
     return float(max(0.0, -np.min(u @ Q + b)))
 
 
+def with_unrated_filled(Q: Floats, features: PairFeatures, ratings: Ratings) -> Floats:
+    """Return Q with the mean of its kind where no rating shows a pair of classes.
+
+    Nothing was learned there, and 0 would put never compared classes nearest of all.
+    """
+    seen = features.split(column_sums(features, features.pairs(ratings)))[1] > 0
+    same = np.eye(len(Q), dtype=bool)
+    filled = Q.copy()
+    for kind in (same, ~same):
+        if (kind & seen).any():
+            filled[kind & ~seen] = Q[kind & seen].mean()
+    return filled
+
+
 class ItemProfiles(BaseEstimator):
     """Each rated object corrects its own column of Q; convex.
 
@@ -88,5 +103,6 @@ class ItemProfiles(BaseEstimator):
         r, Q, B = longer.split(np.asarray(solution.theta, dtype=np.float64))
         b = np.zeros_like(features.u)
         b[rated] = B
+        Q = with_unrated_filled(Q, features, ratings)
         lift = lift_needed(Q, features.u, b)
         return Completion(r, Q + lift, b, solution, lift)

@@ -25,8 +25,7 @@ from nearkin.learners.common import (
 from nearkin.learners.nca import labelled
 from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
-from nearkin.missing import Completion
-from nearkin.objectives import column_sums
+from nearkin.missing import Completion, with_unrated_filled
 from nearkin.pairs import PairFeatures
 from nearkin.solvers import Solution
 
@@ -195,19 +194,3 @@ def checked_theta(solution: Solution, n_columns: int, learner: Any) -> NDArray[n
             f"needs {n_columns} finite coefficients >= 0, one for each pair feature."
         )
     return theta
-
-
-def with_unrated_filled(
-    Q: NDArray[np.float64], features: PairFeatures, ratings: Ratings
-) -> NDArray[np.float64]:
-    """Return Q with the mean of its kind where no rating shows a pair of classes.
-
-    Nothing was learned there, and 0 would put never compared classes nearest of all.
-    """
-    seen = features.split(column_sums(features, features.pairs(ratings)))[1] > 0
-    same = np.eye(len(Q), dtype=bool)
-    filled = Q.copy()
-    for kind in (same, ~same):
-        if (kind & seen).any():
-            filled[kind & ~seen] = Q[kind & seen].mean()
-    return filled
