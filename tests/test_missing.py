@@ -193,6 +193,7 @@ def test_class_pairs_nobody_compared_are_not_the_nearest(part, sparsely_compared
     assert (~compared & other).any()
     assert Q[~compared & other].min() > np.diag(Q).mean()
     assert Q[~compared & other].mean() == pytest.approx(Q[compared & other].mean(), rel=0.2)
+    assert Q[~compared & other].std() < 0.2 * Q[~compared & other].mean()
 
 
 def test_profiles_of_a_large_ridge_are_the_hybrid_without_them(sparsely_compared):
