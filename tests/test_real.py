@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator
 from typer.testing import CliRunner
 
 import nearkin as nk
+from nearkin import selection
 from nearkin.cli.main import app
 from nearkin.experiments import real
 from nearkin.experiments.real import (
@@ -295,3 +296,12 @@ def test_an_interrupt_is_a_clean_stop(tmp_path):
     assert process.returncode == 130
     assert stdout == ""
     assert stderr == "interrupted: nothing was written\n"
+
+
+def test_select_is_a_method_that_chooses_within_each_fold(monkeypatch):
+    few = {"Euclidean": nk.Euclidean(standardise=False), "CO": nk.ConvexOptimization()}
+    monkeypatch.setattr(selection, "candidates", lambda *_: few)
+    study = small_study()
+    found = evaluate_study(study, ["CO", "select"], k=5, holdout=0.3, n_jobs=1)
+    np.testing.assert_array_equal(found.scores["select"], found.scores["CO"])
+    assert "select" not in METHODS

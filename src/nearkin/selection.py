@@ -71,9 +71,10 @@ def candidates(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
         found[f"HYB with profiles, ridge {ridge:g}"] = Hybrid(
             learner=ordinal, classifier=kernel, missing=ItemProfiles(ridge=ridge)
         )
-        found[f"HYB with latent features, ridge {2 * ridge:g}"] = Hybrid(
+    for ridge in (4.0, 16.0):
+        found[f"HYB with latent features, ridge {ridge:g}"] = Hybrid(
             classifier=kernel,
-            missing=LatentFeatures(ridge=2 * ridge, n_starts=1, random_state=random_state),
+            missing=LatentFeatures(ridge=ridge, n_starts=1, random_state=random_state),
         )
     return found
 

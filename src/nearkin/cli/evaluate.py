@@ -26,7 +26,8 @@ def evaluate(
         str | None, typer.Option(help="Which ratings, where there are several kinds.")
     ] = None,
     method: Annotated[
-        list[str] | None, typer.Option(help="A method by name; repeatable; all by default.")
+        list[str] | None,
+        typer.Option(help="A method by name, or select; repeatable; all but select by default."),
     ] = None,
     k: Annotated[int, typer.Option(min=1, help="Length of the ranked list.")] = 10,
     holdout: Annotated[

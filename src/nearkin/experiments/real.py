@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from nearkin.data import check_number, check_ratings, encode_labels
 from nearkin.evaluation import PairedDifference, paired_difference
-from nearkin.experiments.methods import BEYOND, PAPER, estimator
+from nearkin.experiments.methods import BEYOND, PAPER, SELECT, estimator
 from nearkin.preparation import CorrelationFilter, paper_preparation
 from nearkin.protocols import (
     FoldScore,
@@ -87,7 +87,7 @@ def evaluate_study(
     study : StudyFolder
         From ``read_study`` or ``lidc_study``.
     methods : sequence of str
-        Names from ``METHODS``.
+        Names from ``METHODS``, or ``"select"``: what ``select`` chooses within each fold.
     k : int, default=10
         NDCG at k.
     holdout : float, optional
@@ -115,9 +115,10 @@ def evaluate_study(
     >>> found.difference("CO", "Euclidean").mean > 0
     True
     """
-    unknown = [method for method in methods if method not in METHODS]
+    known = (*METHODS, SELECT)
+    unknown = [method for method in methods if method not in known]
     if unknown or not methods:
-        raise ValueError(f"methods={list(methods)}: choose from {', '.join(METHODS)}.")
+        raise ValueError(f"methods={list(methods)}: choose from {', '.join(known)}.")
     check_number("evaluate_study", "k", k, 1, whole=True)
     check_number("evaluate_study", "repeats", repeats, 1, whole=True)
     X, n = study.objects.X, len(study.objects)
