@@ -19,7 +19,7 @@ from nearkin.learners.hybrid import Hybrid
 from nearkin.learners.nca import NCA
 from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.missing import ItemProfiles
-from nearkin.protocols import object_folds, score_methods
+from nearkin.protocols import FoldScore, object_folds, score_methods
 
 Floats = NDArray[np.float64]
 
@@ -55,14 +55,16 @@ def candidates(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
         "OR, feature ridge 30": OrdinalRegression(ridge=1.0, feature_ridge=30.0),
         "OR, feature ridge 300": OrdinalRegression(ridge=1.0, feature_ridge=300.0),
         "CO": ConvexOptimization(),
-        "CO, prior 10": ConvexOptimization(prior=10.0),
+        "CO, prior 1000": ConvexOptimization(prior=1000.0),
     }
     if n_classes < 2:
         return found
     kernel = KernelClassifier(pooled=None, random_state=random_state)
     ordinal = OrdinalRegression(ridge=1.0)
     found["NCA"] = NCA(random_state=random_state)
-    found["HYB with CO"] = Hybrid(learner=ConvexOptimization(), classifier=kernel)
+    found["HYB with CO, prior 1000"] = Hybrid(
+        learner=ConvexOptimization(prior=1000.0), classifier=kernel
+    )
     for class_ridge in (1.0, 10.0, 100.0):
         found[f"HYB, class ridge {class_ridge:g}"] = Hybrid(
             learner=ordinal, classifier=kernel, class_ridge=class_ridge
@@ -131,28 +133,30 @@ def select(
         raise ValueError("select: no rating links a held-out object with another one.")
     means = {name: float(np.nanmean(values)) for name, values in scores.items()}
     base = max(euclidean, key=lambda name: means[name])
-    table = []
-    for name in sorted(means, key=lambda name: -means[name]):
-        values = scores[name][~np.isnan(scores[name])]
-        lead = paired_difference(scores[name], scores[base])
-        said = sorted({text for fold in details[name] for text in fold.warnings})
-        table.append(
-            {
-                "method": name,
-                "ndcg": means[name],
-                "standard_error": float(values.std(ddof=1)) / len(values) ** 0.5,
-                "over_euclidean": lead.mean,
-                "low95": lead.low,
-                "high95": lead.high,
-                "seconds": sum(fold.seconds for fold in details[name]),
-                "warnings": len(said),
-            }
-        )
-    best = table[0]["method"]
-    difference = scores[best] - scores[base]
-    difference = difference[~np.isnan(difference)]
-    error = float(difference.std(ddof=1)) / len(difference) ** 0.5 if len(difference) > 1 else 0.0
-    if float(difference.mean()) <= error:
-        best = base
+    order = sorted(means, key=lambda name: -means[name])
+    table = [_row(name, scores[name], scores[base], details[name]) for name in order]
+    best = order[0] if _stands_out(scores[order[0]] - scores[base]) else base
     x = X if prepare is None else prepare.fit_transform(X)
     return Selection(best, chosen[best].fit(x, y, ratings), table, scores)
+
+
+def _row(name: str, scores: Floats, base: Floats, folds: list[FoldScore]) -> dict[str, Any]:
+    """Return a candidate's line of the table."""
+    values, lead = scores[~np.isnan(scores)], paired_difference(scores, base)
+    return {
+        "method": name,
+        "ndcg": float(values.mean()),
+        "standard_error": float(values.std(ddof=1)) / len(values) ** 0.5,
+        "over_euclidean": lead.mean,
+        "low95": lead.low,
+        "high95": lead.high,
+        "seconds": sum(fold.seconds for fold in folds),
+        "warnings": len({text for fold in folds for text in fold.warnings}),
+    }
+
+
+def _stands_out(difference: Floats) -> bool:
+    """Tell whether a lead, query by query, is more than one standard error."""
+    lead = difference[~np.isnan(difference)]
+    error = float(lead.std(ddof=1)) / len(lead) ** 0.5 if len(lead) > 1 else 0.0
+    return float(lead.mean()) > error
