@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from test_cli import run
 
 ROOT = Path(__file__).parent.parent
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -23,6 +24,16 @@ def test_readme_names_the_commands_that_exist():
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = set(re.findall(r"`?make ([a-z]+)", (ROOT / "README.md").read_text()))
     assert {"demo", "test"} <= named <= targets
+
+
+def test_the_newcomers_path_of_the_readme_runs_as_written(tmp_path):
+    lines = re.findall(r"^ {4}nearkin (.*)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    path = [line for line in lines if " nodules" in line]
+    assert [line.split()[0] for line in path] == ["reproduce", "fit", "search", "explain"]
+    for line in path:
+        result = run(tmp_path, line)
+        assert result.returncode == 0, result.stderr
+        assert result.stdout.strip()
 
 
 def rows():
