@@ -19,7 +19,7 @@ from sklearn.manifold import MDS
 from nearkin.data import UNLABELLED, encode_labels
 
 PAIRS_AT_MOST = 1_000  # of ITML and full MMC, which take seconds for that many
-QUADRUPLETS = 5_000
+QUADRUPLETS = 2_000
 
 
 class Embedded:
@@ -84,8 +84,8 @@ class PairPeer(Peer):
 class RepairedSDML(PairPeer):
     """SDML, without an argument that scikit-learn has dropped, and as strong as it can be solved.
 
-    Its matrix grows with the number of pairs and is soon indefinite, so ``balance_param`` is halved
-    from its default until the graphical lasso succeeds.
+    Its matrix ``I + balance_param * S`` grows with the number of pairs and is soon indefinite, so
+    ``balance_param`` is lowered until it is not, and further while the graphical lasso fails.
     """
 
     def learn_pairs(self, pairs, sign):
@@ -97,18 +97,20 @@ class RepairedSDML(PairPeer):
 
         metric_learn.sdml.graphical_lasso = without_start
         try:
-            self.halve_until_solved(pairs, sign)
+            self.lower_until_solved(pairs, sign)
         finally:
             metric_learn.sdml.graphical_lasso = graphical_lasso
 
-    def halve_until_solved(self, pairs, sign, halvings=24):
-        balance = self.model_.balance_param
-        for k in range(halvings):
-            self.model_.balance_param = balance / 2**k
+    def lower_until_solved(self, pairs, sign, steps=5):
+        difference = pairs[:, 0] - pairs[:, 1]
+        lowest = np.linalg.eigvalsh((difference.T * sign) @ difference)[0]  # of S
+        largest = min(self.model_.balance_param, 0.5 / max(-lowest, 1e-12))
+        for step in range(steps):
+            self.model_.balance_param = largest / 4**step
             try:
                 self.model_.fit(pairs, sign)
             except RuntimeError:
-                if k == halvings - 1:
+                if step == steps - 1:
                     raise
             else:
                 return
@@ -208,7 +210,6 @@ def quadruplets(ratings, n, seed=0):
 def peer_methods(seed=0):
     """Return the peers by name, and what each learns from."""
     import metric_learn as ml
-
     from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
     seeded, few = {"random_state": seed}, {"cap": PAIRS_AT_MOST, "seed": seed}

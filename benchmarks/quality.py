@@ -73,9 +73,11 @@ def failure(test, error, seconds):
 def attempt_in_time(limit, timeouts, name, method, *data):
     """Return the score of a fold, or a failure; do not begin what took too long before."""
     test = data[-1]
-    if timeouts[name] >= GIVE_UP:
-        return failure(test, TimeoutError(f"not tried after {GIVE_UP} time-outs"), 0.0)
     limit *= SELECT_TIMES if name == SELECT else 1
+    if timeouts[name] >= GIVE_UP:
+        return failure(
+            test, TimeoutError(f"over {limit:g} s on {GIVE_UP} fits, then not tried again"), 0.0
+        )
     try:
         return limited.call(limit, attempt, method, *data)
     except TimeoutError as error:
