@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import RidgeCV
-from sklearn.manifold import MDS
+from sklearn.manifold import smacof
 
 from nearkin.data import UNLABELLED, encode_labels
 
@@ -152,14 +152,14 @@ class ScalingPeer(BaseEstimator):
         known = ~np.isnan(target)
         filled = np.where(known, target, np.nanmean(target))
         np.fill_diagonal(filled, 0.0)
-        scaling = MDS(
-            self.n_components,
-            dissimilarity="precomputed",
+        Z, _ = smacof(
+            filled,
+            n_components=self.n_components,
             n_init=4,
             normalized_stress=False,
             random_state=self.seed,
         )
-        return majorised(scaling.fit_transform(filled), target, known, self.n_iter)
+        return majorised(Z, target, known, self.n_iter)
 
 
 def majorised(Z, target, known, n_iter):

@@ -11,13 +11,12 @@ import numpy as np
 from nearkin.experiments.synthetic import GenerativeModel, Mixture, Study, rate_all_pairs
 
 
+N_FEATURES, N_MISSING = 20, 20
+RATE_MISSING = 4.0  # what features miss counts a quarter of what they show
+
+
 def weak_label_model(
-    rng: np.random.Generator,
-    n_classes: int = 30,
-    label_share: float = 0.05,
-    n_features: int = 20,
-    n_missing: int = 20,
-    rate_missing: float = 4.0,
+    rng: np.random.Generator, n_classes: int, label_share: float
 ) -> GenerativeModel:
     """Sample a model in which classes explain ``label_share`` of the variance of each feature."""
 
@@ -28,10 +27,10 @@ def weak_label_model(
 
     return GenerativeModel(
         np.full(n_classes, 1.0 / n_classes),
-        tuple(one_class(n_features) for _ in range(n_classes)),
-        tuple(one_class(n_missing) for _ in range(n_classes)),
-        rng.exponential(1.0, size=n_features),
-        rng.exponential(1.0 / rate_missing, size=n_missing),
+        tuple(one_class(N_FEATURES) for _ in range(n_classes)),
+        tuple(one_class(N_MISSING) for _ in range(n_classes)),
+        rng.exponential(1.0, size=N_FEATURES),
+        rng.exponential(1.0 / RATE_MISSING, size=N_MISSING),
     )
 
 
