@@ -10,7 +10,6 @@ import numpy as np
 
 from nearkin.experiments.synthetic import GenerativeModel, Mixture, Study, rate_all_pairs
 
-
 N_FEATURES, N_MISSING = 20, 20
 RATE_MISSING = 4.0  # what features miss counts a quarter of what they show
 
