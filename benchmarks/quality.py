@@ -174,7 +174,9 @@ def main():
     for case in cases:
         folder = options.out / key / case.name.replace(" ", "-").replace(",", "")
         found.append(run_case(case, methods, settings, folder, options.jobs, options.limit))
-    print(f"`make bench-quality`, {machine.describe(*PACKAGES)}\n")
+    sizes = ("models", "draws", "folds", "limit", "jobs", "seed")
+    used = " ".join(f"--{name} {getattr(options, name):g}" for name in sizes)
+    print(f"`make bench-quality OPTIONS='{used}'`, {machine.describe(*PACKAGES)}\n")
     write_tables(found, {name: source for name, (_, source) in methods.items()}, options.limit)
     for text in notes:
         print(f"- {text}")

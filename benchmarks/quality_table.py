@@ -146,7 +146,8 @@ def write_tables(results, sources, limit):
     print(table(["method", *names], differences) + "\n")
     for result in results:
         print(f"- {result.case.name}: {result.case.about}; standard errors over {result.case.unit}")
+    print(f"- a fit had {limit:g} s")
     print(
-        f"- a fit had {limit:g} s; bold: the best, and what is behind it by one standard error of"
+        "- bold: the best, and what is behind it by no more than one standard error of the paired"
     )
-    print("  the paired difference at most")
+    print("  difference; only methods that never failed are compared")
