@@ -5,16 +5,13 @@ Times are the best of several; what counts is the ratio, on whatever machine thi
 
 from __future__ import annotations
 
-import datetime
-import platform
 import sys
 import time
 import tracemalloc
 import warnings
-from importlib.metadata import version
-from pathlib import Path
 
 import cvxpy as cp
+import machine
 import metric_learn
 import mord
 import numpy as np
@@ -180,29 +177,14 @@ def a_million_pairs():
     ROWS[-1] = (*ROWS[-1][:-1], note)
 
 
-def machine():
-    cpu = platform.processor() or platform.machine()
-    info = Path("/proc/cpuinfo")
-    if info.exists():
-        names = [
-            line.split(":")[1].strip()
-            for line in info.read_text().splitlines()
-            if "model name" in line
-        ]
-        cpu = f"{len(names)} x {names[0]}" if names else cpu
-    packages = ("numpy", "scikit-learn", "metric-learn", "mord", "skordinal", "cvxpy", "clarabel")
-    versions = ", ".join(f"{name} {version(name)}" for name in packages)
-    today = datetime.datetime.now(tz=datetime.UTC).date()
-    return f"{today}, {cpu}, Python {platform.python_version()}, {versions}"
-
-
 def main():
     convex_against_metric_learn()
     convex_against_cvxpy()
     ordinal_against_mord_and_skordinal()
     nca_against_scikit_learn()
     a_million_pairs()
-    print(f"`make bench`, {machine()}\n")
+    packages = ("numpy", "scikit-learn", "metric-learn", "mord", "skordinal", "cvxpy", "clarabel")
+    print(f"`make bench`, {machine.describe(*packages)}\n")
     print("| work | peer | nearkin | peer | ratio | target | remarks |")
     print("|---|---|---|---|---|---|---|")
     for cells in ROWS:

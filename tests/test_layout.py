@@ -74,6 +74,7 @@ ORDER = [
     "onnx_export",
     "experiments",
     "experiments.synthetic",
+    "experiments.weak_labels",
     "experiments.methods",
     "experiments.resumable",
     "experiments.synthetic_study",

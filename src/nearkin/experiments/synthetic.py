@@ -45,13 +45,17 @@ class GenerativeModel:
     def sample(self, n: int, rng: np.random.Generator) -> tuple[Floats, Floats, Integers]:
         """Return features x (n, K), missing features z (n, J) and classes (n,)."""
         c = rng.choice(len(self.class_shares), size=n, p=self.class_shares)
-        x = np.empty((n, len(self.r)))
-        z = np.empty((n, len(self.r_missing)))
+        return *self.features(c, rng), c
+
+    def features(self, c: Integers, rng: np.random.Generator) -> tuple[Floats, Floats]:
+        """Return features x (n, K) and missing features z (n, J) of objects of classes c (n,)."""
+        x = np.empty((len(c), len(self.r)))
+        z = np.empty((len(c), len(self.r_missing)))
         for m in range(len(self.class_shares)):
             own = c == m
             x[own] = self.observed[m].sample(int(own.sum()), rng)
             z[own] = self.missing[m].sample(int(own.sum()), rng)
-        return x, z, c
+        return x, z
 
 
 def sample_model(
@@ -132,13 +136,26 @@ def draw_study(
     """Draw a model, its objects and the ratings of all ordered pairs (steps 1 to 4)."""
     model = sample_model(rng) if model is None else model
     x, z, c = model.sample(n_objects, rng)
+    return rate_all_pairs(rng, model, x, z, c, n_train, noise)
+
+
+def rate_all_pairs(
+    rng: np.random.Generator,
+    model: GenerativeModel,
+    x: Floats,
+    z: Floats,
+    c: Integers,
+    n_train: int,
+    noise: float,
+) -> Study:
+    """Rate all ordered pairs of these objects (step 3); the first ``n_train`` are for training."""
     # y = sum_k r_k (x_k - x'_k)^2 + sum_j r_perp_j (z_j - z'_j)^2 + noise  (n, n)
     wx, wz = x * np.sqrt(model.r), z * np.sqrt(model.r_missing)
     everything = np.concatenate([wx, wz], axis=1)
     norm = np.sum(everything**2, axis=1)
     y = norm[:, None] + norm - 2.0 * everything @ everything.T
     y += rng.normal(scale=noise, size=y.shape)
-    off = ~np.eye(n_objects, dtype=bool)
+    off = ~np.eye(len(c), dtype=bool)
     similar, neutral = np.quantile(y[off], [SIMILAR_QUANTILE, NEUTRAL_QUANTILE])
     levels = np.where(y < similar, 3, np.where(y < neutral, 2, 1)) * off
     return Study(model, x, z, c, levels, n_train)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.classifiers import KernelClassifier
+from nearkin.data import Ratings
 from nearkin.evaluation import ndcg
 from nearkin.experiments.methods import BEYOND, PAPER, estimator
 from nearkin.experiments.resumable import part_file, run_parts
@@ -52,22 +53,27 @@ class Settings:
     seed: int = 0
 
 
+def draw_samples(settings: Settings, index: int) -> tuple[Study, list[Ratings]]:
+    """Return the objects of one model, and its training ratings of each size."""
+    rng = np.random.default_rng([settings.seed, index])
+    model = sample_model(
+        rng,
+        settings.n_features,
+        settings.n_missing,
+        settings.n_classes,
+        settings.observed_parts,
+        settings.missing_parts,
+        settings.rate_observed,
+        settings.rate_missing,
+    )
+    study = draw_study(rng, model, settings.n_objects, settings.n_train, settings.noise)
+    return study, [study.training_ratings(fraction, rng) for fraction in settings.fractions]
+
+
 def score_model(settings: Settings, index: int) -> list[Row]:
     """Return the NDCG of every method and size on one model."""
-    rng = np.random.default_rng([settings.seed, index])
     with single_blas():
-        model = sample_model(
-            rng,
-            settings.n_features,
-            settings.n_missing,
-            settings.n_classes,
-            settings.observed_parts,
-            settings.missing_parts,
-            settings.rate_observed,
-            settings.rate_missing,
-        )
-        study = draw_study(rng, model, settings.n_objects, settings.n_train, settings.noise)
-        samples = [study.training_ratings(fraction, rng) for fraction in settings.fractions]
+        study, samples = draw_samples(settings, index)
         rows: list[Row] = []
         for method in settings.methods:
             # what learns from labels alone, or from nothing, is the same at every size
