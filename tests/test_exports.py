@@ -36,6 +36,9 @@ def model(request):
 def query_vector(how, features, u):
     """Follow the recipe to the letter, as another program would: no nearkin here."""
     x = (features[how["kept"]] - np.array(how["shift"])) / np.array(how["scale"])
+    if "completion" in how:
+        given = np.concatenate([u, x - np.array(how["completion_center"])])
+        x = np.concatenate([x, given @ np.array(how["completion"])])
     f = (x - np.array(how["center"])) * np.array(how["root_weights"])
     if "classes" not in how:
         return f, 0.0
@@ -115,6 +118,9 @@ def test_onnx_agrees_with_the_metric(model, tmp_path):
         point = point.joined(query.point)
     if point.u is not None:
         inputs |= {"query_u": point.u, "item_u": model.points.u}
+    K = model.metric.n_given
+    if model.metric.completion is not None:
+        inputs |= {"query_z": point.x[:, K:], "item_z": model.points.x[:, K:]}
     if model.metric.profiled:
         inputs |= {"query_b": point.profiles(), "item_b": model.points.profiles()}
     assert {one.name for one in session.get_inputs()} == set(inputs)

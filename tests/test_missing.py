@@ -13,6 +13,7 @@ from nearkin.pairs import Block, PairFeatures
 PARTS = {
     "profiles": nk.ItemProfiles(),
     "latent": nk.LatentFeatures(n_features=2, n_starts=2),
+    "latent, from features": nk.LatentFeatures(n_features=2, n_starts=1, from_features=True),
 }
 
 
@@ -116,10 +117,11 @@ def test_profiles_lift_distances_off_the_thresholds(study):
     np.testing.assert_allclose(lifted, np.maximum(d2 + lift, 0), atol=1e-9)
 
 
-def test_latent_gradient(study):
+@pytest.mark.parametrize("from_features", [False, True])
+def test_latent_gradient(study, from_features):
     X, _y, ratings = study
     U = np.random.default_rng(0).dirichlet(np.ones(3), len(X))
-    likelihood = LatentLikelihood(PairFeatures(X, U), ratings, 3, 2.0)
+    likelihood = LatentLikelihood(PairFeatures(X, U), ratings, 3, 2.0, from_features)
     v = likelihood.start(np.random.RandomState(0))
     assert check_grad(lambda v: likelihood(v)[0], lambda v: likelihood(v)[1], v) < 1e-5
 
@@ -146,6 +148,53 @@ def test_latent_variances_are_the_prior_without_ratings_and_shrink_with_them(stu
     v = likelihood.variances(likelihood.start(np.random.RandomState(0)))
     np.testing.assert_allclose(v[:5], 3 / 2.0)
     assert (v[5:] < 3 / 2.0).all()
+
+
+@pytest.fixture
+def following(rng):
+    """Ratings that see a missing feature, which a given one foretells."""
+    n = 90
+    X, y = rng.normal(size=(n, 3)) * [1, 100, 1e-3], np.repeat(["a", "b", "c"], n // 3)
+    z = np.sign(X[:, 0]) * 2 + 0.3 * rng.normal(size=n)
+    i, j = np.triu_indices(n, k=1)
+    rated = rng.random(len(i)) < 0.3
+    i, j = i[rated], j[rated]
+    d2 = (z[i] - z[j]) ** 2 + rng.normal(size=len(i))
+    return X, y, nk.Ratings(i, j, 3 - np.digitize(d2, np.quantile(d2, [0.2, 0.5]))), z
+
+
+def test_latent_features_of_a_new_object_follow_its_features(following, rng):
+    X, y, ratings, _ = following
+    part = nk.LatentFeatures(n_features=2, n_starts=1, from_features=True)
+    est = nk.Hybrid(missing=part).fit(X, y, ratings)
+    m = est.metric_
+    assert m.completion.shape == (3 + 3, 2)
+    assert m.n_given == 3
+    assert m.n_features == 5
+    new = rng.normal(size=(30, 3)) * [1, 100, 1e-3]
+    q = m.points(new)
+    # the completion is what the docstring says
+    np.testing.assert_allclose(q.x[:, 3:], np.hstack([q.u, new - m.center[:3]]) @ m.completion)
+    near = est.points_[m.distances(q, est.points_).argmin(axis=1)]
+    assert np.mean(np.sign(near.x[:, 0]) == np.sign(new[:, 0])) > 0.9
+    # an object without ratings is completed as a new one is, and has no profile
+    few = ratings[(ratings.a > 4) & (ratings.b > 4)]
+    est = nk.Hybrid(missing=part).fit(X, y, few)
+    again = est.metric_.points(X[:5], y[:5])
+    np.testing.assert_allclose(again.x, est.points_.x[:5], atol=1e-6)
+    assert not est.points_.b[:5].any()
+
+
+def test_completion_does_not_depend_on_units(following):
+    X, y, ratings, _ = following
+    part = nk.LatentFeatures(n_features=2, n_starts=1, from_features=True)
+    one = nk.Hybrid(missing=part).fit(X, y, ratings)
+    two = nk.Hybrid(missing=part).fit(X * 8 - 3, y, ratings)
+    d, e = (
+        est.metric_.distances(est.metric_.points(x), est.points_)
+        for est, x in ((one, X), (two, X * 8 - 3))
+    )
+    np.testing.assert_allclose(d, e, rtol=1e-4, atol=1e-4)
 
 
 def test_expected_costs_against_literal_loops(rng):
@@ -205,7 +254,7 @@ def test_profiles_of_a_large_ridge_are_the_hybrid_without_them(sparsely_compared
 
 
 def test_they_win_on_the_synthetic_study():
-    gain = {name: [] for name in PARTS}
+    gain = {"profiles": [], "latent": []}
     parts = {"profiles": nk.ItemProfiles(), "latent": nk.LatentFeatures(n_starts=1)}
     for seed in range(6):
         rng = np.random.default_rng(seed)

@@ -15,6 +15,10 @@ from nearkin.persistence import fingerprint
 METHODS = {
     "hybrid": nk.Hybrid(classifier=nk.KernelClassifier(penalty=1.0)),
     "profiles": nk.Hybrid(classifier=nk.KernelClassifier(penalty=1.0), missing=nk.ItemProfiles()),
+    "latent": nk.Hybrid(
+        classifier=nk.KernelClassifier(penalty=1.0),
+        missing=nk.LatentFeatures(n_features=2, n_starts=1, from_features=True),
+    ),
     "CO": nk.ConvexOptimization(),
 }
 

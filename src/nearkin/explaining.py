@@ -21,7 +21,7 @@ CLASSES = "class"
 
 @dataclass(frozen=True)
 class Usual:
-    """Addends of the mean pair of a collection: ``features`` (K,) and all class terms together."""
+    """Addends of the mean pair of a collection: ``features`` (K,), and all others together."""
 
     features: Floats
     classes: float
@@ -36,14 +36,15 @@ class Usual:
         n = len(points)
         if n < 2:
             raise ValueError(f"Usual: {n} object(s) make no pair.")
-        features = metric.weights * 2.0 * points.x.var(axis=0, dtype=np.float64) * n / (n - 1)
+        every = metric.weights * 2.0 * points.x.var(axis=0, dtype=np.float64) * n / (n - 1)
+        features, unmeasured = every[: metric.n_given], float(every[metric.n_given :].sum())
         if metric.class_costs is None or points.u is None:
             return cls(features, 0.0)
         Q, u, b = metric.class_costs, points.u, points.profiles()
         U, B = u.sum(axis=0), b.sum(axis=0)
         itself = np.sum((u @ Q) * u) + 2.0 * np.sum(u * b)
         total = U @ Q @ U + 2.0 * U @ B
-        return cls(features, float(total - itself) / (n * (n - 1)))
+        return cls(features, unmeasured + float(total - itself) / (n * (n - 1)))
 
 
 def explain(
@@ -93,11 +94,12 @@ def explain(
             raise ValueError(f"explain({name}=...): pass the Points of one object, not {size}.")
     if usual is None and collection is not None:
         usual = Usual.of(metric, collection)
-    own = (query.x[0], item.x[0]) if values is None else values
+    K = metric.n_given
+    own = (query.x[0, :K], item.x[0, :K]) if values is None else values
     raw = tuple(np.asarray(value, dtype=np.float64) for value in own)
-    if any(value.shape != (metric.n_features,) for value in raw):
+    if any(value.shape != (K,) for value in raw):
         raise ValueError(
-            f"explain(values=...): the metric has {metric.n_features} features; found shapes "
+            f"explain(values=...): the metric has {K} features; found shapes "
             f"{raw[0].shape} and {raw[1].shape}."
         )
     parts = [*_feature_parts(metric, query, item, raw, usual, families or {})]
@@ -120,20 +122,21 @@ def _feature_parts(
     usual: Usual | None,
     families: Mapping[str, str],
 ) -> list[Part]:
-    found = metric.contributions(Points(query.x, query.u), Points(item.x, item.u))
-    unknown = [name not in found.feature_names for name in families]
+    found, K = metric.contributions(query, item), metric.n_given
+    known = found.feature_names[:K]
+    unknown = [name not in known for name in families]
     if any(unknown):
-        wrong = [name for name in families if name not in found.feature_names]
+        wrong = [name for name in families if name not in known]
         raise ValueError(
             f"explain(families=...): no feature is named {wrong[0]!r} (entries "
-            f"{first_rows(unknown)}); the metric has {list(found.feature_names)[:20]}."
+            f"{first_rows(unknown)}); the metric has {list(known)[:20]}."
         )
-    means = [None] * metric.n_features if usual is None else usual.features.tolist()
+    means = [None] * K if usual is None else usual.features.tolist()
     return [
         Part(name, "feature", families.get(name, name), addend, None, q, p, mean)
         for name, addend, q, p, mean in zip(
-            found.feature_names,
-            found.features[0].tolist(),
+            known,
+            found.features[0, :K].tolist(),
             raw[0].tolist(),
             raw[1].tolist(),
             means,
@@ -156,6 +159,10 @@ def _class_parts(metric: Metric, query: Points, item: Points) -> list[Part]:
             if addend != 0:
                 name = f"class {names[c]} - {names[d]}"
                 parts.append(Part(name, "class pair", CLASSES, addend, None))
+    # what nobody measured: known of the rated, predicted of the others
+    addend = float(metric.contributions(query, item).features[0, metric.n_given :].sum())
+    if addend != 0:
+        parts.append(Part("unmeasured features", "ratings", CLASSES, addend, None))
     # what ratings said of each object itself: u . b' and b . u'
     sides = (("item", query.u[0], item), ("query", item.u[0], query))
     for side, u, other in sides:

@@ -24,8 +24,9 @@ INDEXED = 2000  # most dimensions that pgvector's indexes take
 ROWS = 500  # of one INSERT
 STEPS = (
     "x = (features[kept] - shift) / scale, the features in the order of feature_names",
-    "f = (x - center) * root_weights",
     "u = one-hot of the query's class in classes, or its class probabilities",
+    "with completion: x = [x, [u, x - completion_center] . completion]",
+    "f = (x - center) * root_weights",
     "c = u . class_costs, less its mean (no profiles); or [u, zeros like u] (profiles)",
     "query vector = [f, -c / (2 alpha), 0]; without classes f alone",
     "squared Euclidean distance - constant = d2, with constant = top^2 + |c / (2 alpha)|^2 "
@@ -57,6 +58,9 @@ def recipe(model: Model, embedding: Embedding) -> dict[str, Any]:
             "middle": embedding.middle.tolist(),
             "top": embedding.top,
         }
+    if metric.completion is not None and metric.center is not None:
+        found["completion"] = metric.completion.tolist()
+        found["completion_center"] = metric.center[: metric.n_given].tolist()
     return found
 
 

@@ -46,6 +46,10 @@ class LatentFeatures(BaseEstimator):
         Dimension of z.
     ridge : float, default=4.0
         Weight of half the squared class means and deviations e, in units of the log-likelihood.
+    from_features : bool, default=False
+        Let z follow the features, too: ``z_i = mean of its class + W x_i + e_i``. A new object's z
+        is then predicted from its features and class probabilities. The paper takes z and x to be
+        independent given the class; on people's own ratings this was seldom so.
     n_starts : int, default=3
     tol : float, default=1e-4
         Largest projected gradient of the mean log-likelihood.
@@ -66,6 +70,7 @@ class LatentFeatures(BaseEstimator):
         *,
         n_features: int = 8,
         ridge: float = 4.0,
+        from_features: bool = False,
         n_starts: int = 3,
         tol: float = 1e-4,
         max_iter: int = 1000,
@@ -73,6 +78,7 @@ class LatentFeatures(BaseEstimator):
     ) -> None:
         self.n_features = n_features
         self.ridge = ridge
+        self.from_features = from_features
         self.n_starts = n_starts
         self.tol = tol
         self.max_iter = max_iter
@@ -85,7 +91,9 @@ class LatentFeatures(BaseEstimator):
         check_number("LatentFeatures", "ridge", self.ridge, 1e-6)
         check_solver("LatentFeatures", self.tol, self.max_iter)
         rng = check_random_state(self.random_state)
-        problem = LatentLikelihood(features, ratings, self.n_features, self.ridge)
+        problem = LatentLikelihood(
+            features, ratings, self.n_features, self.ridge, self.from_features
+        )
         ends = [
             lbfgsb(problem, problem.start(rng), problem.lower, self.tol, self.max_iter)
             for _ in range(self.n_starts)
@@ -95,8 +103,16 @@ class LatentFeatures(BaseEstimator):
         thresholds = for_all_levels(thresholds, np.unique(ratings.level), ratings.n_levels)
         mean = z.mean(axis=0)
         self.z_ = (z - mean) @ np.linalg.svd(z - mean, full_matrices=False)[2].T
-        Q, b = expected_costs(z, problem.variances(best.x), features.u, ratings)
-        Q += common
+        variances, completion = problem.variances(best.x), None
+        if self.from_features:
+            # a new object's z varies as that of an unrated one; b = 0 for those, as everywhere
+            prior = self.n_features / self.ridge
+            Q, b = common + 2.0 * prior, np.outer(variances - prior, np.ones(len(common)))
+            completion = problem.completion(best.x)
+            z = np.where(rated_rows(ratings, len(z))[:, None], z, problem.predicted(best.x))
+        else:
+            Q, b = expected_costs(z, variances, features.u, ratings)
+            Q += common
         residual = float(np.max(np.abs(best.x - np.maximum(best.x - best.jac, problem.lower))))
         converged = residual <= self.tol
         message = f"best of {self.n_starts} starts, residual {residual:.1e}"
@@ -105,7 +121,10 @@ class LatentFeatures(BaseEstimator):
         solution = Solution(
             theta, float(best.fun), None, residual, int(best.nit), converged, message
         )
-        return Completion(r, Q, b, solution, thresholds=thresholds)
+        unmeasured = None if completion is None else z
+        return Completion(
+            r, Q, b, solution, 0.0, thresholds, unmeasured=unmeasured, completion=completion
+        )
 
 
 def expected_costs(
@@ -122,35 +141,53 @@ def expected_costs(
     B = (share.T @ own)[:, None] - 2.0 * (share.T @ z) @ z.T + own  # (M, n)
     Q = B @ share
     Q = np.maximum(0.5 * (Q + Q.T), 0.0)
-    rated = np.zeros(len(u), dtype=bool)
+    return Q, np.where(rated_rows(ratings, len(u))[:, None], B.T - u @ Q, 0.0)
+
+
+def rated_rows(ratings: Ratings, n: int) -> NDArray[np.bool_]:
+    """Tell which of n objects have ratings."""
+    rated = np.zeros(n, dtype=bool)
     rated[ratings.a] = rated[ratings.b] = True
-    return Q, np.where(rated[:, None], B.T - u @ Q, 0.0)
+    return rated
 
 
 class LatentLikelihood:
     """Mean negative log-likelihood in ``v = [t, q, increments of b, class means, deviations e]``.
 
     ``r = t / scale``, q is the common cost of two different classes, ``b = cumsum(increments)``
-    and ``z_i = u_i . class means + e_i``, with ``ridge / 2 * (|e|^2 + |class means|^2)`` beside the
-    log-likelihood.
+    and ``z = sources @ coefficients + e``, where sources (n, S) are u, so that the coefficients
+    are class means, and perhaps the features. ``ridge / 2 * (|e|^2 + |coefficients|^2)`` stands
+    beside the log-likelihood.
     """
 
     def __init__(
-        self, features: PairFeatures, ratings: Ratings, n_latent: int, ridge: float
+        self,
+        features: PairFeatures,
+        ratings: Ratings,
+        n_latent: int,
+        ridge: float,
+        from_features: bool = False,
     ) -> None:
         merged = ratings.merged()
         levels, level = np.unique(merged.level, return_inverse=True)
         self.pairs = Pairs(merged.a, merged.b, level + 1, merged.weight)
-        self.u, self.features = features.u, PairFeatures(features.x, features.u)
+        self.features = PairFeatures(features.x, features.u)
+        self.sources = features.u
+        if from_features:
+            x = np.asarray(features.x, dtype=np.float64)
+            spread = x.std(axis=0) * features.n_features**0.5
+            self.per_spread = inverse(spread, spread > 0, np)
+            self.sources = np.hstack([features.u, (x - x.mean(axis=0)) * self.per_spread])
         self.n_latent, self.ridge, self.n = n_latent, ridge, len(features.u)
         self.total = float(merged.weight.sum())
         self.share = np.bincount(level, merged.weight) / self.total
         self.K, self.P, self.M = features.n_features, len(levels) - 1, features.n_classes
+        self.S = self.sources.shape[1]
         plain = PairFeatures(features.x)
         square = hessian_diagonal(plain, self.pairs, square_link, np.zeros(self.K))
         rms = np.sqrt(square / self.total)
         self.inverse_scale = inverse(rms, rms > 0, np)
-        free = np.full((self.M + self.n) * n_latent, -np.inf)
+        free = np.full((self.S + self.n) * n_latent, -np.inf)
         gaps = np.full(self.P - 1, SMALLEST_GAP)
         self.lower = np.concatenate([np.zeros(self.K + 1), [-np.inf], gaps, free])
 
@@ -158,19 +195,34 @@ class LatentLikelihood:
         """Return a random starting point: features alike, z small, thresholds by the levels."""
         below = np.cumsum(self.share)[:-1]
         b = np.log(below / (1.0 - below)) - 1.0
-        means = rng.normal(size=self.M * self.n_latent)
+        coefficients = rng.normal(size=(self.S, self.n_latent))
+        coefficients[self.M :] *= 0.1
         deviations = 0.1 * rng.normal(size=self.n * self.n_latent)
         gaps = np.maximum(np.diff(b), 1e-3)
         t = np.full(self.K + 1, 0.5 / self.K)
-        return np.concatenate([t, b[:1], gaps, means, deviations])
+        return np.concatenate([t, b[:1], gaps, coefficients.ravel(), deviations])
 
     def split(self, v: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return r (K,), the common part of Q (M, M), z (n, J) and thresholds (P,)."""
         r, q, gaps, latent = np.split(v, np.cumsum([self.K, 1, self.P]))
         latent = latent.reshape(-1, self.n_latent)
-        z = self.u @ latent[: self.M] + latent[self.M :]
+        z = self.sources @ latent[: self.S] + latent[self.S :]
         Q = q * (1.0 - np.eye(self.M))
         return r * self.inverse_scale, Q, z, np.cumsum(gaps)
+
+    def completion(self, v: Floats) -> Floats:
+        """Return C of ``z = [u, x - mean] @ C`` for an object that has no ratings  (M + K, J)."""
+        C = self._coefficients(v).copy()
+        C[self.M :] *= self.per_spread[:, None]
+        return C
+
+    def predicted(self, v: Floats) -> Floats:
+        """Return what z would be of each object without its ratings  (n, J)."""
+        z: Floats = self.sources @ self._coefficients(v)
+        return z
+
+    def _coefficients(self, v: Floats) -> Floats:
+        return v[self.K + 1 + self.P :].reshape(-1, self.n_latent)[: self.S]
 
     def _sum(self, v: Floats, part: Callable[[Block, Pairs, Floats, Terms], Any]) -> Any:
         """Sum ``part`` of the difference in z and of the link's terms over blocks of pairs."""
@@ -211,7 +263,7 @@ class LatentLikelihood:
         value = float(value) - self.total * float(share @ np.log(room))
         own = np.cumsum(own[::-1])[::-1].copy()  # the transpose of cumsum sums from the end
         own[1:] -= self.total * share * np.exp(-gaps) / room
-        in_z = np.concatenate([(self.u.T @ dz).ravel(), dz.ravel()]) + self.ridge * latent
+        in_z = np.concatenate([(self.sources.T @ dz).ravel(), dz.ravel()]) + self.ridge * latent
         gradient = np.concatenate([in_r * self.inverse_scale, in_q, own, in_z])
         value += 0.5 * self.ridge * float(latent @ latent)
         return value / self.total, gradient / self.total

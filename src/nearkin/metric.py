@@ -54,6 +54,9 @@ class Metric:
         How the metric was fitted; travels with the file.
     profiled : bool, default=False
         Whether database objects carry profiles, which search vectors then hold, too.
+    completion : ndarray, shape (M + K, J), optional
+        Predicts J features that nobody measured, ``z = [u, x - center] @ completion``. They stand
+        behind the K given ones, so that ``weights`` and ``center`` have K + J entries.
 
     Examples
     --------
@@ -74,9 +77,10 @@ class Metric:
     feature_names: tuple[str, ...] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
     profiled: bool = False
+    completion: Floats | None = None
 
     def __post_init__(self) -> None:
-        for name in ("weights", "class_costs", "center"):
+        for name in ("weights", "class_costs", "center", "completion"):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, np.array(value, dtype=np.float64))
@@ -90,18 +94,27 @@ class Metric:
         r, Q, K = self.weights, self.class_costs, np.size(self.weights)
         require(r.ndim == 1 and np.isfinite(r).all() and (r >= 0).all(), "weights: (K,) and >= 0")
         names = self.feature_names
-        require(names is None or len(names) == K, "feature_names: one for each weight")
+        require(names is None or len(names) == self.n_given, "feature_names: one for each weight")
         require(self.center is None or self.center.shape == (K,), "center: (K,)")
         if Q is not None:
             M = 0 if self.classes is None else len(self.classes)
             require(Q.shape == (M, M), "class_costs: (M, M), one row for each of classes")
             require(np.isfinite(Q).all() and (Q >= 0).all(), "class_costs: finite and >= 0")
             require(np.array_equal(Q, Q.T), "class_costs: symmetric")
+        if self.completion is not None:
+            fits = Q is not None and self.center is not None and np.isfinite(self.completion).all()
+            rows = self.n_classes + self.n_given
+            require(fits and len(self.completion) == rows, "completion: (M + K, J), and finite")
 
     @property
     def n_features(self) -> int:
-        """K."""
+        """Features of points: K, and J that are predicted."""
         return len(self.weights)
+
+    @property
+    def n_given(self) -> int:
+        """K: the features that an object is given by."""
+        return self.n_features - (0 if self.completion is None else self.completion.shape[1])
 
     def points(
         self, X: ArrayLike, y: ArrayLike | None = None, *, proba: ArrayLike | None = None
@@ -118,7 +131,7 @@ class Metric:
         proba : array-like, shape (n, M), optional
             Class probabilities to use in place of the classifier's.
         """
-        x = read_queries(X, self.n_features, self.feature_names)
+        x = read_queries(X, self.n_given, self.feature_names)
         if self.class_costs is None or self.classes is None:
             return Points(x)
         codes = class_codes(y, self.classes, len(x))
@@ -129,7 +142,11 @@ class Metric:
         elif not known.all():
             u[~known] = self._posterior(x[~known])
         u[known] = np.eye(len(self.classes))[codes[known]]
-        return Points(x, u)
+        if self.completion is None:
+            return Points(x, u)
+        # z = [u, x - center] @ completion  (n, J)
+        z = np.hstack([u, x - np.asarray(self.center)[: self.n_given]]) @ self.completion
+        return Points(np.hstack([x, z.astype(x.dtype)]), u)
 
     def _posterior(self, x: Floats) -> Floats:
         if self.classifier is None:
@@ -281,7 +298,8 @@ class Metric:
             u_q, u_p = self.class_side(q), self.class_side(p)
             costs = self.class_costs + p.profiles()[:, :, None] + q.profiles()[:, None, :]
             class_pairs = u_q[:, :, None] * costs * u_p[:, None, :]
-        names = self.feature_names or tuple(f"x{k}" for k in range(self.n_features))
+        names = self.feature_names or tuple(f"x{k}" for k in range(self.n_given))
+        names += tuple(f"unmeasured {j + 1}" for j in range(self.n_features - self.n_given))
         return Contributions(self.weights * difference**2, class_pairs, names, self.classes)
 
     def save(self, path: str | Path, points: Points | None = None) -> None:
@@ -319,7 +337,8 @@ class Metric:
 
     def arrays(self) -> dict[str, Any]:
         """Return the arrays of a file by name; None where the metric has none."""
-        parts = {name: getattr(self, name) for name in ("weights", "class_costs", "center")}
+        names = ("weights", "class_costs", "center", "completion")
+        parts = {name: getattr(self, name) for name in names}
         if hasattr(self.classifier, "arrays"):
             parts |= {f"classifier_{k}": v for k, v in self.classifier.arrays().items()}
         return parts

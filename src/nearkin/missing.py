@@ -33,6 +33,8 @@ class Completion(NamedTuple):
 
     ``lift`` was added to every squared distance, and belongs off the learner's thresholds.
     ``thresholds`` are those of the ordered logit where the learner had no part in it.
+    ``unmeasured`` are J further features of the objects (n, J), each of weight 1, and
+    ``completion`` (M + K, J) predicts them from u and centred features.
     """
 
     weights: Floats
@@ -41,6 +43,8 @@ class Completion(NamedTuple):
     solution: Solution
     lift: float = 0.0
     thresholds: Floats | None = None
+    unmeasured: Floats | None = None
+    completion: Floats | None = None
 
 
 class MissingPart(Protocol):

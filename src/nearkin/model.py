@@ -278,7 +278,7 @@ class Model:
         which ``weight``, per squared original unit, cannot.
         """
         total = float(self.usual.features.sum()) + self.usual.classes
-        per_unit = self.metric.weights / self.preparation.scale_**2
+        per_unit = self.metric.weights[: self.metric.n_given] / self.preparation.scale_**2
         rows = [
             {"feature": name, "weight": weight, "share": addend / total if total else 0.0}
             for name, weight, addend in zip(

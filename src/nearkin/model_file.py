@@ -38,8 +38,9 @@ def save_model(model: Model, path: str | Path) -> None:
         "meta": {name: column.tolist() for name, column in objects.meta.items()},
     }
     arrays: dict[str, Any] = metric.arrays()
-    # x is the prepared X
+    # x is the prepared X, and what is predicted behind it
     arrays |= {f"points_{name}": getattr(model.points, name) for name in ("u", "b")}
+    arrays["points_z"] = model.points.x[:, metric.n_given :]
     arrays |= {f"prepared_{name}": getattr(model.preparation, name) for name in PREPARED}
     arrays |= {
         "X": objects.X,
@@ -95,7 +96,8 @@ def _model(path: Path, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) 
     K = objects.X.shape[1]
     preparation.n_features_in_ = K
     _check_preparation(preparation, K)
-    stored = {"points_x": preparation.transform(objects.X), **arrays}
+    x = np.hstack([preparation.transform(objects.X), arrays.pop("points_z")])
+    stored = {"points_x": x, **arrays}
     points = restored_points(path, header["metric"], stored)
     require(len(points.x) == len(objects), "one point for each object")
     require(points.x.shape[1] == metric.n_features, "the features of the metric")
@@ -135,7 +137,7 @@ def _check_preparation(found: Preparation, K: int) -> None:
 def _usual(
     metric: Metric, points: Points, header: dict[str, Any], arrays: dict[str, NDArray[Any]]
 ) -> Usual:
-    require(arrays["usual"].shape == (metric.n_features,), "usual: one for each feature")
+    require(arrays["usual"].shape == (metric.n_given,), "usual: one for each feature")
     return Usual(arrays["usual"], float(header["usual_classes"]))
 
 

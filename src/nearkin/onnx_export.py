@@ -19,7 +19,8 @@ def export_onnx(model: Model, path: str | Path) -> None:
 
     Inputs ``query`` (n_q, K) and ``item`` (n_i, K) are features in original units; with a class
     term also ``query_u`` (n_q, M) and ``item_u`` (n_i, M), class probabilities (one-hot where the
-    class is known), and with profiles ``query_b`` and ``item_b`` (0 for a new object). Output
+    class is known), with profiles ``query_b`` and ``item_b`` (0 for a new object), and with a
+    completion ``query_z`` and ``item_z``, the points' features after the first K. Output
     ``distance`` (n_q, n_i). Differences are taken before they are squared, so no digits are lost;
     n_q * n_i * K numbers are held at once. The preparation is part of the graph.
     """
@@ -84,7 +85,8 @@ class _Graph:
         metric, prep = self.model.metric, self.model.preparation
         self.constant("kept", prep.kept_)
         self.constant("shift", prep.shift_)
-        self.constant("per_scale", np.sqrt(metric.weights) / prep.scale_)
+        K = metric.n_given
+        self.constant("per_scale", np.sqrt(metric.weights[:K]) / prep.scale_)
         self.constant("last", np.array([2], dtype=np.int64))
         sides = []
         for side, rows, axis in (("query", "n_q", 1), ("item", "n_i", 0)):
@@ -92,6 +94,9 @@ class _Graph:
             x = self.node("Gather", [x, "kept"], f"{side}_kept", axis=1)
             x = self.node("Sub", [x, "shift"], f"{side}_shifted")
             x = self.node("Mul", [x, "per_scale"], f"{side}_scaled")
+            if metric.completion is not None:
+                z = self.input(f"{side}_z", rows, metric.n_features - K)  # of weight 1
+                x = self.node("Concat", [x, z], f"{side}_completed", axis=1)
             at = self.constant(f"{side}_axis", np.array([axis], dtype=np.int64))
             sides.append(self.node("Unsqueeze", [x, at], f"{side}_wide"))
         self.node("Sub", sides, "difference")

@@ -70,8 +70,7 @@ def restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Metric:
     if header["classifier"]["saved"]:
         parts = (arrays[f"classifier_{name}"] for name in ("x", "codes", "weights"))
         classifier = KernelPosterior.restored(0 if Q is None else len(Q), *parts)
-        require(classifier.x.shape[1:] == arrays["weights"].shape, "classifier features")
-    return Metric(
+    metric = Metric(
         arrays["weights"],
         Q,
         classes,
@@ -80,4 +79,8 @@ def restored(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Metric:
         header["feature_names"],
         header["provenance"],
         bool(header["profiled"]),
+        arrays.get("completion"),
     )
+    fits = classifier is None or classifier.x.shape[1] == metric.n_given
+    require(fits, "classifier features")
+    return metric

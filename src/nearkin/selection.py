@@ -78,6 +78,12 @@ def candidates(n_classes: int, random_state: Any = 0) -> dict[str, Any]:
             classifier=kernel,
             missing=LatentFeatures(ridge=ridge, n_starts=1, random_state=random_state),
         )
+        found[f"HYB with latent features from x, ridge {ridge:g}"] = Hybrid(
+            classifier=kernel,
+            missing=LatentFeatures(
+                ridge=ridge, from_features=True, n_starts=1, random_state=random_state
+            ),
+        )
     return found
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -89,13 +89,14 @@ def nearest_by_features(
     metric: Metric, queries: Points, points: Points, own: NDArray[np.int64] | None = None
 ) -> Floats:
     """Return each query's distance, by features alone, to its nearest object but ``own``  (n,)."""
-    plain = replace(metric, class_costs=None, classes=None, classifier=None, profiled=False)
-    items = Points(points.x)
+    K = metric.n_given
+    plain = Metric(metric.weights[:K], center=None if metric.center is None else metric.center[:K])
+    items = Points(points.x[:, :K])
     nearest = np.full(len(queries), np.inf)
     rows = max(1, 2**22 // max(len(points), 1))
     for start in range(0, len(queries), rows):
         at = slice(start, start + rows)
-        d = plain.distances(Points(queries.x[at]), items)
+        d = plain.distances(Points(queries.x[at, :K]), items)
         if own is not None:
             itself = own[at]
             d[np.flatnonzero(itself >= 0), itself[itself >= 0]] = np.inf

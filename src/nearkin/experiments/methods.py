@@ -18,7 +18,7 @@ from nearkin.missing import ItemProfiles
 from nearkin.selection import select
 
 PAPER = ("OR", "CO", "NCA", "HYB")
-BEYOND = ("Euclidean", "HYB with OR", "Hybrid()", "ItemProfiles", "LatentFeatures")
+BEYOND = ("Euclidean", "HYB with OR", "Hybrid()", "ItemProfiles", "LatentFeatures", "Latent from x")
 
 SELECT = "select"  # fits every candidate several times: compared only where it is asked for
 
@@ -55,6 +55,10 @@ def estimator(method: str, seed: int) -> Any:
         "ItemProfiles": lambda: Hybrid(classifier=either, missing=ItemProfiles()),
         "LatentFeatures": lambda: Hybrid(
             classifier=either, missing=LatentFeatures(n_starts=1, random_state=seed)
+        ),
+        "Latent from x": lambda: Hybrid(
+            classifier=either,
+            missing=LatentFeatures(n_starts=1, from_features=True, random_state=seed),
         ),
         "Euclidean": lambda: Euclidean(standardise=False),
         SELECT: lambda: Selected(random_state=seed),

@@ -126,17 +126,21 @@ class Hybrid(NearestTrained, BaseEstimator):
         self.learner_ = OrdinalRegression() if self.learner is None else clone(self.learner)
         found = self._learn(features, ratings)
         self.solution_ = found.solution
+        center = x.mean(axis=0, dtype=np.float64)
+        z = np.empty((len(x), 0)) if found.unmeasured is None else found.unmeasured
         self.metric_ = Metric(
-            weights=found.weights,
+            weights=np.concatenate([found.weights, np.ones(z.shape[1])]),
             class_costs=found.class_costs,
             profiled=found.profiles is not None,
             classes=self.classes_,
             classifier=getattr(self.classifier_, "posterior_", self.classifier_),
-            center=x.mean(axis=0, dtype=np.float64),
+            center=np.concatenate([center, z.mean(axis=0)]),
+            completion=found.completion,
             feature_names=names,
             provenance=provenance(self, self.solution_, len(x), len(ratings)),
         )
-        self.points_ = replace(self.metric_.points(x, proba=u), b=found.profiles)
+        everything = np.hstack([x, z.astype(x.dtype)])
+        self.points_ = replace(self.metric_.points(x, proba=u), x=everything, b=found.profiles)
         return self
 
     def _learn(self, features: PairFeatures, ratings: Ratings) -> Completion:
