@@ -31,5 +31,7 @@ from nearkin.preparation import Preparation as Preparation
 from nearkin.selection import Selection as Selection
 from nearkin.selection import select as select
 from nearkin.solvers import Solution as Solution
+from nearkin.suggestion import Suggestions as Suggestions
+from nearkin.suggestion import suggest_pairs as suggest_pairs
 from nearkin.tables import read_objects as read_objects
 from nearkin.tables import read_ratings as read_ratings
