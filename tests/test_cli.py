@@ -95,7 +95,7 @@ def test_every_option_is_explained(words):
 
 
 # run by tests of their own
-ELSEWHERE = {"evaluate", "reproduce synthetic", "reproduce lidc", "demo"}
+ELSEWHERE = {"evaluate", "reproduce synthetic", "reproduce lidc", "reproduce suggesting", "demo"}
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ app.command("import")(export.import_)
 for command in (fit.fit, search.search, search.explain, fit.select, evaluate.evaluate):
     app.command()(command)
 app.command()(rating.suggest)
+app.command()(rating.curve)
 app.add_typer(index.app, name="index")
 app.command()(export.export)
 app.add_typer(reproduce.app, name="reproduce")

@@ -1,4 +1,4 @@
-"""``nearkin suggest``: what to rate next."""
+"""``nearkin curve`` and ``nearkin suggest``: how many ratings, and which next."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from nearkin.cli import options, output
+from nearkin.cli.fit import METHODS
 
 
 def suggest(
@@ -57,6 +58,63 @@ def suggest(
     output.show_table("To rate next; gain: share of what is uncertain in the answers", rows)
     if out is not None:
         output.note(f"Written: {out}")
+
+
+def curve(
+    folder: options.Study,
+    method: Annotated[str | None, typer.Option(help=METHODS)] = None,
+    more: Annotated[int, typer.Option(min=1, help="Ratings that might come.")] = 50,
+    size: Annotated[
+        list[int] | None, typer.Option(help="A number of ratings to learn from; repeatable.")
+    ] = None,
+    ratings: options.Kind = None,
+    meta: options.Meta = None,
+    feature: options.Feature = None,
+    levels: options.Levels = 3,
+    correlation: options.Correlation = 0.95,
+    standardise: options.Standardise = False,
+    folds: Annotated[int, typer.Option(min=2, help="Of objects.")] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="How often to deal objects to folds.")] = 3,
+    k: Annotated[int, typer.Option("-k", "--k", min=1, help="NDCG at this length.")] = 10,
+    seed: options.Seed = 0,
+    figure: Annotated[Path | None, typer.Option(help="Draw a .png, .svg or .pdf.")] = None,
+    jobs: output.Jobs = -1,
+    as_json: output.AsJson = False,
+) -> None:
+    """Measure what more and more ratings bring, and say what further ones would.
+
+    Example: nearkin curve my-study --method or --repeats 1 --figure curve.png
+    """
+    from nearkin.fitting import method_named
+    from nearkin.learning import learning_curve
+    from nearkin.preparation import Preparation
+    from nearkin.protocols import labels_of
+
+    objects, rated, _ = options.read(folder, ratings, feature, meta, levels)
+    with output.progress("folds x sizes") as report:
+        found = learning_curve(
+            method_named(method, objects, seed),
+            objects.X,
+            labels_of(objects),
+            rated,
+            sizes=size or None,
+            n_folds=folds,
+            n_repeats=repeats,
+            k=k,
+            prepare=Preparation(correlated_above=correlation, standardise=standardise),
+            random_state=seed,
+            n_jobs=jobs,
+            progress=report,
+        )
+    if figure is not None:
+        found.plot().figure.savefig(figure, dpi=150)
+    if as_json:
+        output.show_json({**found.to_dict(more), "figure": None if figure is None else str(figure)})
+        return
+    output.show_table(f"NDCG@{k} of objects held out, by ratings learned from", found.as_rows())
+    print(found.expected_gain(more))
+    if figure is not None:
+        output.note(f"Written: {figure}")
 
 
 def ratings_so_far(model: Any, folder: Path, kind: str | None) -> Any:
