@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from test_model import made_study
 
+import nearkin as nk
 from nearkin import selection
 from nearkin.cli import output
 from nearkin.cli.main import run_app
@@ -250,6 +251,11 @@ def test_what_to_rate_next_is_not_rated_yet(made):
     assert [(row["a"], row["b"]) for row in rows] == found
     rated = list(csv.DictReader((made / "my-study" / "ratings.csv").read_text().splitlines()))
     assert len(found) == 4
+    objects, rated_ = made_study(40)
+    est = nk.OrdinalRegression(ridge=1.0)
+    x = nk.Preparation(correlated_above=0.95).fit_transform(objects.X)
+    same = nk.suggest_pairs(est.fit(x, None, rated_), x, None, rated_, 4).as_rows(objects.ids)
+    assert [(row["a"], row["b"]) for row in same] == found
     assert not {frozenset(pair) for pair in found} & {
         frozenset([row["a"], row["b"]]) for row in rated
     }

@@ -41,7 +41,7 @@ def fitted(request, study):
 def greedy(fitted):
     est, _, _, ratings = fitted
     metric, points = est.metric_, est.points_
-    view = OrdinalView.of(metric, points, ratings)
+    view = OrdinalView.of(metric, points, ratings, getattr(est, "thresholds_", None))
     focus = nearest_pairs(metric, points, 5, 0)
     a, b = candidates(len(points), focus, ratings, 0)
     return Greedy(view, Posterior.of(view, ratings), focus, a, b), focus, view, ratings
@@ -138,6 +138,18 @@ def joint(posterior, view, ratings):
     return np.linalg.inv(blocked(prior + (h[:, None] * rows).T @ rows)), gradient, blocked
 
 
+def test_a_fitted_likelihood_is_taken_as_it_is(fitted):
+    est, _, _, ratings = fitted
+    thresholds = getattr(est, "thresholds_", None)
+    view = OrdinalView.of(est.metric_, est.points_, ratings, thresholds)
+    if thresholds is not None:
+        assert view.scale == 1.0
+        np.testing.assert_array_equal(view.thresholds, thresholds)
+    # profiles have seen the ratings: a scale fitted to them would be too sure
+    blind = OrdinalView.of(est.metric_, nk.Points(est.points_.x, est.points_.u), ratings)
+    assert OrdinalView.of(est.metric_, est.points_, ratings).scale == blind.scale
+
+
 def test_greedy_choice_against_the_literal_posterior(greedy):
     chooser, focus, view, ratings = greedy
     posterior = chooser.posterior
@@ -213,7 +225,8 @@ def test_suggestions_follow_the_seed_and_not_the_order_of_objects(fitted):
     place = np.argsort(shuffled)
     metric, p = est.metric_, est.points_[shuffled]
     renamed = nk.Ratings(place[ratings.b], place[ratings.a], ratings.level)
-    other = suggestion.suggested(metric, p, renamed, 8)
+    thresholds = getattr(est, "thresholds_", None)
+    other = suggestion.suggested(metric, p, renamed, 8, thresholds=thresholds)
     back = {frozenset(pair) for pair in zip(shuffled[other.a], shuffled[other.b], strict=True)}
     assert back == {frozenset(pair) for pair in zip(one.a, one.b, strict=True)}
     np.testing.assert_allclose(other.gain, one.gain, rtol=1e-6)

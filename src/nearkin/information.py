@@ -14,7 +14,7 @@ for each object. Blocks make it O(n M^2) for n objects, where the whole would be
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ def fisher_information(d2: Floats, thresholds: Floats) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class OrdinalView:
-    """A distance as an ordinal model: ``scale * d2`` and thresholds, fitted to ratings.
+    """A distance as an ordinal model: ``scale * d2`` and thresholds.
 
     Any distance can be seen so, CO's and NCA's, too, whose scale means nothing by itself.
     """
@@ -67,9 +67,18 @@ class OrdinalView:
     thresholds: Floats
 
     @classmethod
-    def of(cls, metric: Metric, points: Points, ratings: Ratings) -> OrdinalView:
-        """Fit scale and thresholds by maximum likelihood."""
-        d = metric.pair_distances(points, points, ratings.a, ratings.b)
+    def of(
+        cls, metric: Metric, points: Points, ratings: Ratings, thresholds: Floats | None = None
+    ) -> OrdinalView:
+        """Return the model of these thresholds, or fit scale and thresholds to ratings.
+
+        Fitted without profiles: those of rated pairs have seen the ratings themselves, and the
+        model would be far too sure.
+        """
+        if thresholds is not None:
+            return cls(metric, points, 1.0, np.asarray(thresholds, dtype=np.float64))
+        plain = replace(points, b=None)
+        d = metric.pair_distances(plain, plain, ratings.a, ratings.b)
         # each pair becomes two points on a line, d apart: d2 is then the one pair feature
         ends = np.stack([d, np.zeros_like(d)], axis=1).reshape(-1, 1)
         a = np.arange(0, len(ends), 2)

@@ -137,6 +137,7 @@ def suggest_pairs(
         points,
         ratings,
         n,
+        thresholds=getattr(est, "thresholds_", None),
         k=k,
         per_object=per_object,
         again=again,
@@ -165,18 +166,22 @@ def suggested(
     ratings: Ratings,
     n: int,
     *,
+    thresholds: Floats | None = None,
     k: int = 10,
     per_object: int | None = None,
     again: bool = False,
     random_state: Any = 0,
 ) -> Suggestions:
-    """Suggest pairs for a metric and its objects; see ``suggest_pairs``."""
+    """Suggest pairs for a metric and its objects; see ``suggest_pairs``.
+
+    ``thresholds`` are those of the likelihood that the metric maximises, if it does.
+    """
     check_number("suggest_pairs", "n", n, 1, whole=True)
     check_number("suggest_pairs", "k", k, 1, whole=True)
     share = -(-4 * n // len(points))  # an even share is 2 n / n_objects
     most = max(2, share) if per_object is None else per_object
     check_number("suggest_pairs", "per_object", most, 1, whole=True)
-    view = OrdinalView.of(metric, points, ratings)
+    view = OrdinalView.of(metric, points, ratings, thresholds)
     focus = nearest_pairs(metric, points, k, random_state)
     a, b = candidates(len(points), focus, None if again else ratings, random_state)
     if len(a) < n:

@@ -44,6 +44,7 @@ def suggest(
         model.points,
         rated,
         n,
+        thresholds=model.about.get("thresholds"),
         k=k,
         per_object=per_object,
         again=again,

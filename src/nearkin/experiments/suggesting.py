@@ -118,7 +118,7 @@ def pick(
     if strategy == RANDOM:
         return rng.choice(key, size=n, replace=False)
     a, b = np.divmod(key, N)
-    view = OrdinalView.of(fitted.metric_, fitted.points_, ratings)
+    view = OrdinalView.of(fitted.metric_, fitted.points_, ratings, fitted.thresholds_)
     d2 = view.d2(a, b)
     worth = -d2
     if strategy == "least certain":
