@@ -8,9 +8,8 @@ batch the method is fitted anew and scored on the test objects, as in section 4.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from scipy.special import entr
 from nearkin.data import Ratings
 from nearkin.evaluation import ndcg
 from nearkin.experiments.methods import estimator
-from nearkin.experiments.resumable import part_file, run_parts
+from nearkin.experiments.resumable import part_file, run_models
 from nearkin.experiments.synthetic import Study, draw_study, sample_model
 from nearkin.information import OrdinalView, level_probabilities
 from nearkin.passes import single_blas
@@ -128,13 +127,7 @@ def pick(
 
 def run(folder: Path, settings: Settings, n_jobs: int = -1) -> Iterator[int]:
     """Score what is not scored yet, yielding the number of finished models."""
-    constants = asdict(settings)
-    constants.pop("n_models")  # more models may be added to a finished study
-
-    def prepare(model: int) -> Callable[[], list[Row]]:
-        return partial(score_model, settings, model)
-
-    return run_parts(folder / "models", constants, COLUMNS, prepare, settings.n_models, n_jobs)
+    return run_models(folder, settings, COLUMNS, score_model, n_jobs)
 
 
 def read_scores(folder: Path, settings: Settings) -> dict[str, dict[str, Floats]]:
