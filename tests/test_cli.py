@@ -244,7 +244,8 @@ def test_filters_and_files(made):
 
 
 def test_what_to_rate_next_is_not_rated_yet(made):
-    result = run(made, "suggest my-study/model.nearkin -n 4 --out next.csv --json")
+    run(made, "fit my-study --method or --out own.nearkin")
+    result = run(made, "suggest own.nearkin --study my-study -n 4 --out next.csv --json")
     assert result.returncode == 0, result.stderr
     found = [(row["a"], row["b"]) for row in json.loads(result.stdout)]
     rows = list(csv.DictReader((made / "next.csv").read_text().splitlines()))
