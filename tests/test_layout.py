@@ -49,6 +49,7 @@ ORDER = [
     "curve",
     "learning",
     "information",
+    "greedy",
     "suggestion",
     "spread",
     "calibration",

@@ -7,13 +7,14 @@ import pytest
 
 import nearkin as nk
 from nearkin import suggestion
+from nearkin.greedy import Greedy
 from nearkin.information import (
     OrdinalView,
     Posterior,
     fisher_information,
     level_probabilities,
 )
-from nearkin.suggestion import Greedy, candidates, nearest_pairs, suggest_pairs
+from nearkin.suggestion import candidates, nearest_pairs, suggest_pairs
 
 METHODS = {
     "OR": nk.OrdinalRegression(ridge=1.0),
