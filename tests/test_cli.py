@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from test_model import made_study
 
+import nearkin as nk
 from nearkin import selection
 from nearkin.cli import output
 from nearkin.cli.main import run_app
@@ -94,7 +95,7 @@ def test_every_option_is_explained(words):
 
 
 # run by tests of their own
-ELSEWHERE = {"evaluate", "reproduce synthetic", "reproduce lidc", "demo"}
+ELSEWHERE = {"evaluate", "reproduce synthetic", "reproduce lidc", "reproduce suggesting", "demo"}
 
 
 @pytest.fixture
@@ -198,6 +199,8 @@ def test_an_interrupt_is_a_clean_stop(made, monkeypatch):
         ("index check my-study --approximate", 1, ""),
         ("export my-study --to pgvector --out x.sql --table ''", 1, "name a table"),
         ("import my-study --objects cases.csv --ratings pairs.csv", 1, "--force"),
+        ("suggest my-study -n 100000", 1, "are left to rate"),
+        ("suggest my-study --ratings other", 1, "holds no ratings named 'other'"),
         ("import new --objects cases.csv --ratings pairs.csv", 1, "no column 'id'"),
     ],
 )
@@ -226,6 +229,25 @@ def test_filters_and_files(made):
     only = run(made, "search my-study --like o3 --where patient=p7 --where patient=p8 --json")
     ids = {one["id"] for one in json.loads(only.stdout)[0]["results"]}
     assert ids == {"o14", "o15", "o16", "o17"}
+
+
+def test_what_to_rate_next_is_not_rated_yet(made):
+    run(made, "fit my-study --method or --out own.nearkin")
+    result = run(made, "suggest own.nearkin --study my-study -n 4 --out next.csv --json")
+    assert result.returncode == 0, result.stderr
+    found = [(row["a"], row["b"]) for row in json.loads(result.stdout)]
+    rows = list(csv.DictReader((made / "next.csv").read_text().splitlines()))
+    assert [(row["a"], row["b"]) for row in rows] == found
+    rated = list(csv.DictReader((made / "my-study" / "ratings.csv").read_text().splitlines()))
+    assert len(found) == 4
+    objects, rated_ = made_study(40)
+    est = nk.OrdinalRegression(ridge=1.0)
+    x = nk.Preparation(correlated_above=0.95).fit_transform(objects.X)
+    same = nk.suggest_pairs(est.fit(x, None, rated_), x, None, rated_, 4).as_rows(objects.ids)
+    assert [(row["a"], row["b"]) for row in same] == found
+    assert not {frozenset(pair) for pair in found} & {
+        frozenset([row["a"], row["b"]]) for row in rated
+    }
 
 
 def test_new_objects_come_from_a_table(made):

@@ -6,6 +6,7 @@ from nearkin.answers import Neighbours as Neighbours
 from nearkin.calibration import Calibration as Calibration
 from nearkin.calibration import calibrate as calibrate
 from nearkin.classifiers import KernelClassifier as KernelClassifier
+from nearkin.curve import LearningCurve as LearningCurve
 from nearkin.data import Objects as Objects
 from nearkin.data import Ratings as Ratings
 from nearkin.evaluation import ndcg as ndcg
@@ -18,6 +19,7 @@ from nearkin.learners.euclidean import Euclidean as Euclidean
 from nearkin.learners.hybrid import Hybrid as Hybrid
 from nearkin.learners.nca import NCA as NCA
 from nearkin.learners.ordinal import OrdinalRegression as OrdinalRegression
+from nearkin.learning import learning_curve as learning_curve
 from nearkin.metric import Metric as Metric
 from nearkin.missing import ItemProfiles as ItemProfiles
 from nearkin.model import Model as Model
@@ -31,5 +33,7 @@ from nearkin.preparation import Preparation as Preparation
 from nearkin.selection import Selection as Selection
 from nearkin.selection import select as select
 from nearkin.solvers import Solution as Solution
+from nearkin.suggestion import Suggestions as Suggestions
+from nearkin.suggestion import suggest_pairs as suggest_pairs
 from nearkin.tables import read_objects as read_objects
 from nearkin.tables import read_ratings as read_ratings

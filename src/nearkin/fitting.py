@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 
 from nearkin.calibration import Calibration, calibrate
@@ -117,8 +118,17 @@ def fit_model(
             "n_objects": len(objects),
             "n_ratings": len(ratings),
             "n_levels": ratings.n_levels,
+            "thresholds": finite_thresholds(fitted),
         },
     )
+
+
+def finite_thresholds(fitted: Any) -> list[float] | None:
+    """Return b_v of a likelihood; None without one, or where a level was never used."""
+    thresholds = getattr(fitted, "thresholds_", None)
+    if thresholds is None or not np.isfinite(thresholds).all():
+        return None
+    return [float(b) for b in thresholds]
 
 
 def calibrated(

@@ -75,18 +75,23 @@ def read_study(
     objects : DataFrame or dict of columns, optional
         Objects with other columns than the folder's table of them, such as features of pictures.
     """
-    folder = Path(folder)
-    tables = rating_tables(folder)
     source = objects_table(folder) if objects is None else objects
+    name, table = ratings_table(folder, ratings)
+    known = read_objects(source, features=features, meta=meta, text_is_meta=True)
+    return StudyFolder(name, known, read_ratings(table, known, n_levels=n_levels))
+
+
+def ratings_table(folder: str | Path, name: str | None = None) -> tuple[str, Path]:
+    """Return the name and the path of a folder's table of ratings, the only one or by name."""
+    tables = rating_tables(folder)
     if not tables:
         raise FileNotFoundError(_lacking(folder, "ratings.csv"))
-    if ratings is None and len(tables) > 1:
+    if name is None and len(tables) > 1:
         raise ValueError(f"{folder} holds ratings of several kinds, {sorted(tables)}; name one.")
-    name = next(iter(tables)) if ratings is None else ratings
+    name = next(iter(tables)) if name is None else name
     if name not in tables:
         raise ValueError(f"{folder} holds no ratings named {name!r}; found {sorted(tables)}.")
-    known = read_objects(source, features=features, meta=meta, text_is_meta=True)
-    return StudyFolder(name, known, read_ratings(tables[name], known, n_levels=n_levels))
+    return name, tables[name]
 
 
 def write_study(folder: str | Path, study: StudyFolder) -> list[Path]:

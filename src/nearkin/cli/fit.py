@@ -10,15 +10,18 @@ import typer
 from nearkin.cli import options, output
 
 METHODS = (
-    "hybrid, hybrid-profiles, hybrid-latent, or, co, nca, euclidean; select: the best of many by "
-    "cross-validation. By default hybrid, and or without labels."
+    "hybrid, hybrid-profiles, hybrid-latent, or, co, nca, euclidean. By default hybrid, and or "
+    "without labels."
 )
 SHOWN = 20
 
 
 def fit(
     folder: options.Study,
-    method: Annotated[str | None, typer.Option(help=METHODS)] = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help=METHODS + " select: the best of many by cross-validation."),
+    ] = None,
     ratings: options.Kind = None,
     meta: options.Meta = None,
     feature: options.Feature = None,

@@ -11,7 +11,7 @@ try:
 except ImportError:  # pragma: no cover - tested in an environment without the extra
     sys.exit("the command line needs typer: pip install 'nearkin[cli]'")
 
-from nearkin.cli import demo, evaluate, export, fit, index, output, reproduce, search
+from nearkin.cli import demo, evaluate, export, fit, index, output, rating, reproduce, search
 
 HELP = """nearkin learns the distance that experts see, from ratings and class labels.
 
@@ -24,6 +24,8 @@ app.command()(demo.demo)
 app.command("import")(export.import_)
 for command in (fit.fit, search.search, search.explain, fit.select, evaluate.evaluate):
     app.command()(command)
+app.command()(rating.suggest)
+app.command()(rating.curve)
 app.add_typer(index.app, name="index")
 app.command()(export.export)
 app.add_typer(reproduce.app, name="reproduce")

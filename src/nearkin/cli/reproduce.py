@@ -125,3 +125,47 @@ def _by_method(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
         line = table.setdefault(row["method"], {"method": row["method"]})
         line[f"{row['fraction']:.1%}"] = row["mean"]
     return list(table.values())
+
+
+@app.command()
+def suggesting(
+    out: Annotated[Path, typer.Option(help="Folder for the results.")] = Path("suggesting-study"),
+    models: Annotated[int, typer.Option(min=2, help="Generative models to sample.")] = 24,
+    seed: Annotated[int, typer.Option(min=0, help="Every number follows from it.")] = 0,
+    method: Annotated[list[str] | None, typer.Option(help="A method by name; repeatable.")] = None,
+    share: Annotated[
+        list[float] | None,
+        typer.Option(help="Share of training pairs rated, rising from the start; repeatable."),
+    ] = None,
+    jobs: output.Jobs = -1,
+    as_json: output.AsJson = False,
+) -> None:
+    """Compare suggested pairs with random ones, on the synthetic study of section 4.1.
+
+    Example: nearkin reproduce suggesting --models 6 --method ItemProfiles --out study
+    """
+    from nearkin.experiments.suggesting import Settings, read_scores, run
+    from nearkin.experiments.suggesting_report import needed, summary, write_report
+
+    settings = Settings(
+        n_models=models,
+        seed=seed,
+        methods=tuple(method) if method else Settings.methods,
+        shares=tuple(share) if share else Settings.shares,
+    )
+    output.follow("models", run(out, settings, jobs), models)
+    files, said = write_report(out, settings)
+    scores = read_scores(out, settings)
+    tables = {"summary": summary(scores, settings), "needed": needed(scores, settings)}
+    if as_json:
+        output.show_json({**tables, "verdicts": said, "files": files})
+        return
+    for name in scores:
+        means = {strategy: values.mean(axis=0) for strategy, values in scores[name].items()}
+        rows = [
+            {"strategy": strategy, **dict(zip(map(str, settings.sizes()), line, strict=True))}
+            for strategy, line in means.items()
+        ]
+        output.show_table(f"{name}: mean NDCG@10 by ratings", rows)
+    print("\n".join(said))
+    print("Written: " + ", ".join(str(file) for file in files))

@@ -71,7 +71,7 @@ def scores_by_size(
     axes[0][0].set_ylabel(f"NDCG@{k} (mean, one standard deviation)")
     low, high = axes[0][0].get_ylim()
     axes[0][0].set_ylim(low, high + 0.18 * (high - low))  # room for the legend
-    return _saved(plt, figure, path)
+    return saved(plt, figure, path)
 
 
 def scores_by_method(
@@ -97,7 +97,7 @@ def scores_by_method(
     axis.set_ylim(0, min(1.0, 1.08 * float(np.max(means + spreads, initial=0.0))) or 1.0)
     axis.grid(axis="y", alpha=0.3)
     axis.set_axisbelow(True)
-    return _saved(plt, figure, path)
+    return saved(plt, figure, path)
 
 
 def latent_space(path: Path, z: Floats, labels: NDArray[Any]) -> Path:
@@ -119,7 +119,7 @@ def latent_space(path: Path, z: Floats, labels: NDArray[Any]) -> Path:
     axis.set_title("Inferred features that the given ones miss", fontsize=11)
     axis.legend()
     axis.grid(alpha=0.3)
-    return _saved(plt, figure, path, (path.suffix,))[0]
+    return saved(plt, figure, path, (path.suffix,))[0]
 
 
 def outlines(path: Path, curves: dict[str, Floats]) -> Path:
@@ -133,10 +133,10 @@ def outlines(path: Path, curves: dict[str, Floats]) -> Path:
         axis.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", xticks=[], yticks=[])
         axis.set_title(title, fontsize=9, parse_math=False)
     axes[0][0].set_xlabel(f"{2 * reach:.0f} mm wide", fontsize=8)
-    return _saved(plt, figure, path, (path.suffix,))[0]
+    return saved(plt, figure, path, (path.suffix,))[0]
 
 
-def _saved(
+def saved(
     plt: Any, figure: Any, path: Path, suffixes: tuple[str, ...] = (".png", ".svg")
 ) -> list[Path]:
     """Write a figure as PNG and SVG, the same bytes each time."""

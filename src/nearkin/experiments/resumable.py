@@ -9,6 +9,8 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,23 @@ def run_parts(
             csv.writer(file).writerows([columns, *rows])
         done += 1
         yield done
+
+
+def run_models(
+    folder: Path,
+    settings: Any,
+    columns: Sequence[str],
+    score: Callable[[Any, int], list[Row]],
+    n_jobs: int = -1,
+) -> Iterator[int]:
+    """Score the models of a study that are not scored yet; ``settings`` has ``n_models``."""
+    constants = asdict(settings)
+    constants.pop("n_models")  # more models may be added to a finished study
+
+    def prepare(model: int) -> Callable[[], list[Row]]:
+        return partial(score, settings, model)
+
+    return run_parts(folder / "models", constants, columns, prepare, settings.n_models, n_jobs)
 
 
 def part_file(folder: Path, part: int) -> Path:

@@ -7,9 +7,8 @@ results. A run that was interrupted goes on where it stopped; every number follo
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from nearkin.classifiers import KernelClassifier
 from nearkin.data import Ratings
 from nearkin.evaluation import ndcg
 from nearkin.experiments.methods import BEYOND, PAPER, estimator
-from nearkin.experiments.resumable import part_file, run_parts
+from nearkin.experiments.resumable import part_file, run_models
 from nearkin.experiments.synthetic import GenerativeModel, Study, draw_study, sample_model
 from nearkin.metric import Metric
 from nearkin.passes import single_blas
@@ -125,13 +124,7 @@ def true_class_costs(model: GenerativeModel) -> Floats:
 
 def run(folder: Path, settings: Settings, n_jobs: int = -1) -> Iterator[int]:
     """Score what is not scored yet, yielding the number of finished models."""
-    constants = asdict(settings)
-    constants.pop("n_models")  # more models may be added to a finished study
-
-    def prepare(model: int) -> Callable[[], list[Row]]:
-        return partial(score_model, settings, model)
-
-    return run_parts(folder / "models", constants, COLUMNS, prepare, settings.n_models, n_jobs)
+    return run_models(folder, settings, COLUMNS, score_model, n_jobs)
 
 
 def model_file(folder: Path, index: int) -> Path:
