@@ -118,9 +118,9 @@ def test_float32_features_stay_small(make):
     x = np.random.default_rng(0).normal(size=(50, 4))
     index = make(metric)
     index.add(metric.points(x.astype(np.float32)), range(50))
-    assert index._objects.points.x.dtype == np.float32
+    assert index._held.objects.points.x.dtype == np.float32
     index.add(metric.points(x), range(50, 100))
-    assert index._objects.points.x.dtype == np.float64
+    assert index._held.objects.points.x.dtype == np.float64
     assert index.search(metric.points(x[3:4]), 1).ids[0, 0] == "53"
 
 

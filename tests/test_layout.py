@@ -57,6 +57,7 @@ ORDER = [
     "index.collection",
     "index.folder",
     "index.storage",
+    "index.inmemory",
     "index.exact",
     "index.embedding",
     "index.postgres_connection",

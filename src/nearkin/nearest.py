@@ -39,6 +39,11 @@ class Near(NamedTuple):
     distances: Floats
     rows: Integers
 
+    @classmethod
+    def none(cls, n_queries: int, k: int) -> Near:
+        """Return room for what is to be found."""
+        return cls(np.full((n_queries, k), np.inf), np.full((n_queries, k), -1))
+
     def at(self, queries: slice) -> Near:
         """Return a view of some of the queries."""
         return Near(self.distances[queries], self.rows[queries])
@@ -169,7 +174,7 @@ class Neighbours:
 
     def search(self, q: Points, k: int, allowed: NDArray[np.bool_] | None = None) -> Near:
         """Return the k nearest items of each query, among those that are allowed  (n_items,)."""
-        near = Near(np.full((len(q), k), np.inf), np.full((len(q), k), -1))
+        near = Near.none(len(q), k)
         rows = None if allowed is None else np.flatnonzero(allowed)
         with single_blas():
             self._search(q, near, rows)
@@ -205,22 +210,29 @@ class Neighbours:
         """Write the nearest of a block of queries down."""
         whole = [candidates for candidates in found if candidates is not None]
         if len(whole) == len(found):
-            self._rank(q, _joined(whole), near)
+            left = _joined(whole)
+            rank(self.frame.metric, (q, self.points), (left.query, left.item), near)
         else:  # heaps of equal items: fewer queries at a time
             half = len(q) // 2
             for at in (slice(0, half), slice(half, len(q))):
                 self._search(q[at], near.at(at), rows)
 
-    def _rank(self, q: Points, candidates: Candidates, near: Near) -> None:
-        """Score candidates in float64 and write the nearest down."""
-        query, item = candidates.query, candidates.item
-        d = self.frame.metric.pair_distances(q, self.points, query, item)
-        order = np.lexsort((item, d, query))
-        query, item, d = query[order], item[order], d[order]
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        first = place < near.rows.shape[1]
-        near.rows[query[first], place[first]] = item[first]
-        near.distances[query[first], place[first]] = d[first]
+
+def rank(
+    metric: Metric, sides: tuple[Points, Points], pairs: tuple[Integers, Integers], near: Near
+) -> None:
+    """Score pairs of query and item in float64 and write the nearest of each query down.
+
+    ``sides`` are all queries and all items, ``pairs`` rows of the two; no pair comes twice.
+    """
+    query, item = pairs
+    d = metric.pair_distances(*sides, query, item)
+    order = np.lexsort((item, d, query))
+    query, item, d = query[order], item[order], d[order]
+    place = np.arange(len(query)) - np.searchsorted(query, query)
+    first = place < near.rows.shape[1]
+    near.rows[query[first], place[first]] = item[first]
+    near.distances[query[first], place[first]] = d[first]
 
 
 class Candidates(NamedTuple):
