@@ -60,6 +60,7 @@ ORDER = [
     "index.inmemory",
     "index.exact",
     "index.embedding",
+    "index.tuning",
     "index.postgres_connection",
     "index.postgres_rows",
     "index.postgres_schema",
