@@ -61,6 +61,11 @@ ORDER = [
     "index.exact",
     "index.embedding",
     "index.tuning",
+    "index.engines",
+    "index.proposals",
+    "index.trials",
+    "index.approximate_build",
+    "index.approximate",
     "index.postgres_connection",
     "index.postgres_rows",
     "index.postgres_schema",
@@ -105,6 +110,7 @@ ORDER = [
     "cli.reference",
 ]
 EXTRAS = {
+    "index.engines": {"faiss"},
     "index.postgres_connection": {"psycopg"},
     "index.postgres_schema": {"psycopg"},
     "index.postgres_search": {"psycopg"},

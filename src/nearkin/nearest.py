@@ -44,9 +44,13 @@ class Near(NamedTuple):
         """Return room for what is to be found."""
         return cls(np.full((n_queries, k), np.inf), np.full((n_queries, k), -1))
 
-    def at(self, queries: slice) -> Near:
-        """Return a view of some of the queries."""
+    def at(self, queries: Any) -> Near:
+        """Return some of the queries: a view of a slice, else a copy."""
         return Near(self.distances[queries], self.rows[queries])
+
+    def write(self, queries: Any, near: Near) -> None:
+        """Write down what was found for some of the queries."""
+        self.distances[queries], self.rows[queries] = near
 
 
 class Queries(NamedTuple):
@@ -233,6 +237,13 @@ def rank(
     first = place < near.rows.shape[1]
     near.rows[query[first], place[first]] = item[first]
     near.distances[query[first], place[first]] = d[first]
+
+
+def merged(first: Near, second: Near) -> Near:
+    """Return the nearest of both; no item may be in both."""
+    d, rows = (np.concatenate(parts, axis=1) for parts in zip(first, second, strict=True))
+    order = np.lexsort((rows, d), axis=1)[:, : first.rows.shape[1]]
+    return Near(np.take_along_axis(d, order, axis=1), np.take_along_axis(rows, order, axis=1))
 
 
 class Candidates(NamedTuple):

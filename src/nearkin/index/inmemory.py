@@ -86,8 +86,7 @@ class InMemory:
         points = checked_points(self.metric, points, caller)
         found = Near.none(len(points), k)
         for one, at in filters(where, len(points)):
-            some = near(points[at], k, self.objects.allowed(one))
-            found.distances[at], found.rows[at] = some
+            found.write(at, near(points[at], k, self.objects.allowed(one)))
         return named(self.objects.ids, found.rows, found.distances)
 
     def header(self) -> dict[str, Any]:

@@ -1,0 +1,189 @@
+"""faiss engines for Euclidean vectors: how each is made, searched and kept in a file.
+
+What a search may change is passed with it, so nothing that faiss keeps for the whole process, such
+as its number of threads, is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.data import check_number
+
+Singles = NDArray[np.float32]
+Effort = tuple[int, ...]
+
+STEP = 2**0.5  # from one effort to the next
+ROUNDS, MEMBERS = 10, 64  # of k-means, and objects of each cell that it sees
+CODE_BITS = 4  # for two coordinates
+REFINED = (4, 16, 64)  # times the wanted number: what codes propose
+WIDEST = 8192  # breadth of a search in a graph
+
+
+class Engine(Protocol):
+    """How a faiss index is made, and how hard it can be made to search."""
+
+    def trained(self, x: Singles) -> Any:
+        """Return an empty faiss index for vectors like these, to which vectors can be added."""
+
+    def ladders(self, index: Any, k: int) -> list[list[Effort]]:
+        """Return lists of efforts to find k, each from quick to thorough."""
+
+    def parameters(self, effort: Effort) -> Any:
+        """Return what a search is passed for an effort."""
+
+    def fits(self, index: Any) -> bool:
+        """Tell whether a faiss index is one of these."""
+
+
+@dataclass(frozen=True)
+class IVF:
+    """Vectors in cells around centres: a query is compared with those in the nearest cells.
+
+    Parameters
+    ----------
+    cells : int, optional
+        By default 4 times the square root of the number of objects.
+    coded : bool, default=False
+        Compare short codes first (two coordinates in half a byte), and only the best with their
+        vectors: several times faster where many cells have to be looked at, as in data without
+        clusters.
+    """
+
+    cells: int | None = None
+    coded: bool = False
+
+    def __post_init__(self) -> None:
+        if self.cells is not None:
+            check_number("IVF", "cells", self.cells, 1, whole=True)
+
+    def trained(self, x: Singles) -> Any:
+        """Return an empty faiss index whose centres are those of these vectors."""
+        n, D = x.shape
+        cells = min(int(4 * n**0.5), n // 39) if self.cells is None else min(self.cells, n)
+        made, arguments = faiss.IndexIVFFlat, [faiss.IndexFlatL2(D), D, max(1, cells)]
+        if self.coded:
+            made, arguments = faiss.IndexIVFPQFastScan, [*arguments, D // 2, CODE_BITS]
+        index = made(*arguments)
+        index.cp.niter, index.cp.max_points_per_centroid = ROUNDS, MEMBERS
+        index.cp.min_points_per_centroid = 1  # fewer are fine, faiss would say on stderr
+        if self.coded:
+            index.pq.cp.niter, index.pq.cp.min_points_per_centroid = ROUNDS, 1
+        index.train(x)
+        return faiss.IndexRefine(index, faiss.IndexFlatL2(D)) if self.coded else index
+
+    def ladders(self, index: Any, k: int) -> list[list[Effort]]:
+        """Return numbers of cells; with codes, each after how many times k are refined."""
+        cells = (faiss.downcast_index(index.base_index) if self.coded else index).nlist
+        probes = _steps(1, cells)
+        if not self.coded:
+            return [[(n,) for n in probes]]
+        return [[(n, times) for n in probes] for times in REFINED]
+
+    def parameters(self, effort: Effort) -> Any:
+        """Return how many cells are looked at, and how many objects refined."""
+        cells = faiss.SearchParametersIVF(nprobe=effort[0])
+        if not self.coded:
+            return cells
+        return faiss.IndexRefineSearchParameters(k_factor=float(effort[1]), base_index_params=cells)
+
+    def fits(self, index: Any) -> bool:
+        """Tell whether a faiss index is one of these."""
+        kind = faiss.IndexRefine if self.coded else faiss.IndexIVFFlat
+        return isinstance(index, kind)
+
+
+@dataclass(frozen=True)
+class HNSW:
+    """A graph that links each vector to its neighbours: a query follows the links.
+
+    Parameters
+    ----------
+    links : int, default=32
+        Links of each object; twice as many on the lowest level.
+    breadth : int, default=100
+        Breadth of the search for them.
+    """
+
+    links: int = 32
+    breadth: int = 100
+
+    def __post_init__(self) -> None:
+        check_number("HNSW", "links", self.links, 2, whole=True)
+        check_number("HNSW", "breadth", self.breadth, 1, whole=True)
+
+    def trained(self, x: Singles) -> Any:
+        """Return an empty graph, by Euclidean distance: inner products would lead it astray."""
+        index = faiss.IndexHNSWFlat(x.shape[1], self.links)
+        index.hnsw.efConstruction = self.breadth
+        return index
+
+    def ladders(self, index: Any, k: int) -> list[list[Effort]]:
+        """Return breadths of a search."""
+        return [[(breadth,) for breadth in _steps(k, max(k, min(WIDEST, index.ntotal)))]]
+
+    def parameters(self, effort: Effort) -> Any:
+        """Return how broad a search is."""
+        return faiss.SearchParametersHNSW(efSearch=effort[0])
+
+    def fits(self, index: Any) -> bool:
+        """Tell whether a faiss index is one of these."""
+        return isinstance(index, faiss.IndexHNSWFlat)
+
+
+AUTOMATIC: tuple[Engine, ...] = (IVF(), IVF(coded=True), HNSW())
+NAMES: dict[str, Any] = {"IVF": IVF, "HNSW": HNSW}
+
+
+def _steps(low: int, high: int) -> Sequence[int]:
+    """Return whole numbers from low to high, each about ``STEP`` times the one before."""
+    count = int(np.ceil(np.log(high / low) / np.log(STEP))) + 1
+    steps: list[int] = np.unique(np.rint(np.geomspace(low, high, count)).astype(int)).tolist()
+    return steps
+
+
+def described(engine: Engine) -> dict[str, Any]:
+    """Return an engine's name and parameters."""
+    return {"name": type(engine).__name__, **asdict(engine)}  # type: ignore[call-overload]
+
+
+def from_description(said: dict[str, Any]) -> Engine:
+    """Return the engine of a description."""
+    parameters = dict(said)
+    engine: Engine = NAMES[parameters.pop("name")](**parameters)
+    return engine
+
+
+def search(engine: Engine, index: Any, x: Singles, k: int, effort: Effort) -> NDArray[np.int64]:
+    """Return the places of the k nearest vectors, -1 where there are fewer  (n, k)."""
+    if not len(x):
+        return np.empty((0, k), dtype=np.int64)
+    places: NDArray[np.int64] = index.search(x, k, params=engine.parameters(effort))[1]
+    return places
+
+
+def write_index(index: Any, path: Path) -> None:
+    """Write a faiss index to a file; a full disk is an error, as it is not if faiss writes."""
+    with path.open("wb") as file:
+        faiss.write_index(index, faiss.PyCallbackIOWriter(file.write))
+
+
+def read_index(path: Path, *, mmap: bool) -> Any:
+    """Read a faiss index from a file whose content was checked."""
+    flags = getattr(faiss, "IO_FLAG_MMAP_IFC", 0) if mmap else 0
+    try:
+        return faiss.read_index(str(path), flags)
+    except RuntimeError as error:
+        raise ValueError(f"{path.name} is no faiss index: {error}") from error
+
+
+def add_vectors(index: Any, x: Singles) -> None:
+    """Add vectors to a faiss index."""
+    index.add(x)

@@ -1,0 +1,136 @@
+"""Trials of an engine: what it finds against exact search, and how fast."""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nearkin.index.engines import Effort
+from nearkin.index.inmemory import InMemory
+from nearkin.index.proposals import Depth, Proposals
+from nearkin.index.tuning import least_effort
+from nearkin.metric import Metric
+from nearkin.points import Points
+
+TIMED = 200  # queries by which exact search is timed
+AGAIN = 3  # times
+DOUBT = 0.25  # of a query: what may be missing where nothing was missed
+
+
+def n_queries_for(recall: float) -> float:
+    """Return how many queries it takes to be sure of a recall."""
+    return DOUBT / (1.0 - recall) if recall < 1.0 else np.inf
+
+
+def as_queries(metric: Metric, points: Points) -> list[Points]:
+    """Return objects as queries: as they are, and as new ones, of whom no rating is known."""
+    as_new = Points(points.x, points.u)
+    if metric.n_classes and metric.classifier is not None:
+        as_new = metric.points(points.x)
+    elif points.b is None:
+        return [as_new]
+    return [points, as_new]
+
+
+class Attempt(NamedTuple):
+    """The share of the nearest that was found, what it surely is, and seconds for a query."""
+
+    recall: float
+    sure: float
+    seconds: float
+
+
+class Trial:
+    """Queries, each searched for among some objects of a collection, by rows.
+
+    Attributes
+    ----------
+    exact_time : float
+        Seconds that exact search takes for a query.
+    row_time : float
+        The same for one object.
+    """
+
+    def __init__(
+        self,
+        held: InMemory,
+        members: NDArray[np.int64],
+        queries: list[Points],
+        ks: Sequence[int],
+        row_time: float | None = None,
+    ) -> None:
+        self.held, self.members, self.queries = held, members, queries
+        self.all = functools.reduce(Points.joined, queries)
+        mask = np.zeros(held.objects.n, dtype=bool)
+        mask[members] = True
+        self.limits = held.near(self.all, ks[-1], mask).distances
+        if row_time is None:
+            few = self.all[:TIMED]
+            row_time = _shortest(lambda: held.near(few, ks[0])) / len(few) / held.objects.n
+        self.row_time, self.exact_time = row_time, row_time * len(members)
+
+    def among(self, members: NDArray[np.int64], k: int) -> Trial:
+        """Return the same trial among fewer objects."""
+        return Trial(self.held, members, self.queries, [k], self.row_time)
+
+    def attempt(self, made: Proposals, k: int, effort: Effort) -> Attempt:
+        """Return what an effort finds; objects as near as the k-th are as good."""
+        depth = Depth(k, effort, 1.0, 0.0)
+        start = time.perf_counter()
+        near, _ = made.near(self.all, self.held.objects.points, k, depth)
+        seconds = (time.perf_counter() - start) / len(self.all)
+        shares = np.mean(near.distances <= self.limits[:, k - 1 : k], axis=1)
+        groups = shares.reshape(len(self.queries), -1)
+        n = groups.shape[1]
+        means, errors = groups.mean(axis=1), np.maximum(groups.std(axis=1) / n**0.5, DOUBT / n)
+        return Attempt(float(means.min()), float((means - errors).min()), seconds)
+
+    def tuned(
+        self, made: Proposals, k: int, limit: float, recall: float
+    ) -> tuple[Depth | None, float]:
+        """Return the quickest way to the share ``recall``, if it takes less than ``limit`` seconds.
+
+        The share has to be exceeded by one standard error: it is measured on a few queries. Also
+        returned is the greatest share that was found.
+        """
+        best, greatest = None, 0.0
+        for ladder in made.engine.ladders(made.index, k):
+            attempts: dict[Effort, Attempt] = {}
+
+            def surely(effort: Effort, attempts: dict[Effort, Attempt] = attempts) -> float:
+                attempts[effort] = self.attempt(made, k, effort)
+                return attempts[effort].sure
+
+            effort, _ = least_effort(_while_quick(ladder, attempts, limit), surely, recall)
+            greatest = max(greatest, *(one.recall for one in attempts.values()), 0.0)
+            if effort is None:
+                continue
+            seconds = min(self.attempt(made, k, effort).seconds for _ in range(AGAIN))
+            if seconds < limit:
+                limit, found = seconds, attempts[effort].recall
+                best = Depth(k, effort, found, seconds / self.row_time)
+        return best, greatest
+
+
+def _while_quick(
+    ladder: list[Effort], attempts: dict[Effort, Attempt], limit: float
+) -> Iterator[Effort]:
+    """Yield efforts until one has taken far too long."""
+    for effort in ladder:
+        yield effort
+        if attempts[effort].seconds > 2 * limit:
+            return
+
+
+def _shortest(work: Callable[[], object]) -> float:
+    times = []
+    for _ in range(AGAIN):
+        start = time.perf_counter()
+        work()
+        times.append(time.perf_counter() - start)
+    return min(times)
