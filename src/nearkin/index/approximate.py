@@ -187,7 +187,8 @@ class ApproximateIndex:
             Leave arrays and engine on disk, to be read as they are needed.
         """
         home = Home(KIND)
-        stored, metric = home.read(path, metric, mmap=mmap)
+        readers = {ENGINE: functools.partial(read_index, mmap=mmap)}
+        stored, metric = home.read(path, metric, readers, mmap=mmap)
         with home.complaints(path):
             header, asked = stored.header, stored.header["asked"]
             engine = None if asked is None else from_description(asked)
@@ -195,11 +196,11 @@ class ApproximateIndex:
             index._held, index._home = InMemory.restored(metric, stored), home
             index._k = int(header["k"])
             if "engine" in header:
-                index._made = _restored(metric, stored, mmap=mmap)
+                index._made = _restored(metric, stored)
             return index
 
 
-def _restored(metric: Metric, stored: Stored, *, mmap: bool) -> Proposals:
+def _restored(metric: Metric, stored: Stored) -> Proposals:
     arrays = {
         name.removeprefix(PART): part
         for name, part in stored.arrays.items()
@@ -208,7 +209,7 @@ def _restored(metric: Metric, stored: Stored, *, mmap: bool) -> Proposals:
     return Proposals.restored(
         metric,
         from_description(stored.header["engine"]),
-        read_index(stored.files[ENGINE], mmap=mmap),
+        stored.files[ENGINE],
         stored.header["proposals"],
         arrays,
     )

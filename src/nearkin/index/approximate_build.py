@@ -42,13 +42,38 @@ def build(
         if len(asked) == N_QUERIES:
             _warn(f"{N_QUERIES} queries cannot tell whether {recall} of the nearest are found")
         return None
-    trial = Trial(held, rest, as_queries(held.metric, held.objects.points[asked]), _ks(k, rest))
-    best, greatest = None, 0.0
+    ks = [k]
+    while ks[-1] * DEEPER <= min(DEEPEST, len(rest) // 8):
+        ks.append(ks[-1] * DEEPER)
+    trial = Trial(held, rest, as_queries(held.metric, held.objects.points[asked]), ks)
     limit = np.inf if any_speed else trial.exact_time
+    best = _fastest(engines, trial, k, limit, recall)
+    if best is None:
+        return None
+    for deeper in ks[1:]:
+        depth, _ = trial.tuned(best, deeper, limit, recall)
+        if depth is None:
+            break
+        best = replace(best, depths=(*best.depths, depth))
+    if any_speed:  # used even where it is slower
+        best = replace(best, depths=tuple(depth._replace(worth=0.0) for depth in best.depths))
+    return _completed(best, trial, apart)
+
+
+def _fastest(
+    engines: Sequence[Engine], trial: Trial, k: int, limit: float, recall: float
+) -> Proposals | None:
+    """Return the engine that finds enough in the shortest time below ``limit``, if one does."""
+    best, greatest, alpha = None, 0.0, _alpha(engines[0], trial, k)
+    fast = "" if limit == np.inf else " faster than exact search"
     for engine in engines:
-        if best is not None and not _may_win(engine, trial, k, limit, recall):
-            continue
-        made = _made(engine, trial, k)
+        if best is not None and len(trial.members) > 2 * RACE:
+            part = trial.among(trial.members[:RACE], k)
+            depth, _ = part.tuned(_filled(engine, part, alpha), k, limit, recall)
+            if depth is None:  # among all objects it will be slower yet
+                logger.info("%s is too slow on %d objects already", engine, RACE)
+                continue
+        made = _filled(engine, trial, alpha)
         depth, found = trial.tuned(made, k, limit, recall)
         logger.info("%s: %s (exact search: %.3g s)", engine, depth, trial.exact_time)
         greatest = max(greatest, found)
@@ -56,18 +81,8 @@ def build(
             best, limit = replace(made, depths=(depth,)), depth.worth * trial.row_time
     if best is None:
         names = " or ".join(str(engine) for engine in engines)
-        fast = "" if any_speed else " faster than exact search"
         _warn(f"{names} cannot surely find {recall} of the nearest{fast} (found {greatest:.4f})")
-        return None
-    for deeper in _ks(k, rest)[1:]:
-        depth, _ = trial.tuned(best, deeper, trial.exact_time if not any_speed else np.inf, recall)
-        if depth is None:
-            break
-        best = replace(best, depths=(*best.depths, depth))
-    if any_speed:  # used even where it is slower
-        depths = tuple(d._replace(worth=0.0) for d in best.depths)
-        best = replace(best, depths=depths)
-    return _completed(best, trial, apart)
+    return best
 
 
 def held_out(x: NDArray[Any]) -> tuple[Integers, Integers, Integers]:
@@ -86,40 +101,20 @@ def held_out(x: NDArray[Any]) -> tuple[Integers, Integers, Integers]:
     return first[asked], np.flatnonzero(apart), random.permutation(np.flatnonzero(~apart))
 
 
-def _ks(k: int, rest: Integers) -> list[int]:
-    ks = [k]
-    while ks[-1] * DEEPER <= min(DEEPEST, len(rest) // 8):
-        ks.append(ks[-1] * DEEPER)
-    return ks
+def _alpha(engine: Engine, trial: Trial, k: int) -> float | None:
+    """Return the weight of the class side with which an engine finds most on a sample."""
+    if not trial.held.metric.n_classes or len(trial.members) < 10 * len(trial.all):
+        return None
+    part = trial.among(trial.members[:SAMPLE], k)
 
+    def recall(alpha: float) -> float:
+        made = _filled(engine, part, alpha)
+        ladder = engine.ladders(made.index, k)[0]
+        efforts = ladder[: len(ladder) // 2 + 1]
+        return float(np.mean([part.attempt(made, k, effort).recall for effort in efforts]))
 
-def _may_win(engine: Engine, trial: Trial, k: int, limit: float, recall: float) -> bool:
-    """Tell whether an engine is fast enough on a sample; on all objects it will be slower."""
-    if len(trial.members) <= 2 * RACE:
-        return True
-    part = trial.among(trial.members[:RACE], k)
-    depth, _ = part.tuned(_made(engine, part, k), k, limit, recall)
-    if depth is None:
-        logger.info("%s is too slow on %d objects already", engine, RACE)
-    return depth is not None
-
-
-def _made(engine: Engine, trial: Trial, k: int) -> Proposals:
-    """Return an engine that holds the trial's objects, its alpha chosen on a sample of them."""
-    alpha, metric = None, trial.held.metric
-    if metric.n_classes and len(trial.members) >= 10 * len(trial.all):
-        part = trial.among(trial.members[:SAMPLE], k)
-
-        def recall(alpha: float) -> float:
-            made = _filled(engine, part, alpha)
-            ladder = engine.ladders(made.index, k)[0]
-            return float(
-                np.mean([part.attempt(made, k, e).recall for e in ladder[: len(ladder) // 2 + 1]])
-            )
-
-        points = trial.held.objects.points[part.members]
-        alpha = best_alpha(Embedding.fitted(metric, points).alpha, recall)
-    return _filled(engine, trial, alpha)
+    points = trial.held.objects.points[part.members]
+    return best_alpha(Embedding.fitted(trial.held.metric, points).alpha, recall)
 
 
 def _filled(engine: Engine, trial: Trial, alpha: float | None) -> Proposals:

@@ -15,6 +15,7 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from nearkin.bundle import BundleError
 from nearkin.data import check_number
 
 Singles = NDArray[np.float32]
@@ -75,6 +76,7 @@ class IVF:
         index.cp.niter, index.cp.max_points_per_centroid = ROUNDS, MEMBERS
         index.cp.min_points_per_centroid = 1  # fewer are fine, faiss would say on stderr
         if self.coded:
+            index.by_residual = False  # one table for a query, not one for each of its cells
             index.pq.cp.niter, index.pq.cp.min_points_per_centroid = ROUNDS, 1
         index.train(x)
         return faiss.IndexRefine(index, faiss.IndexFlatL2(D)) if self.coded else index
@@ -181,7 +183,9 @@ def read_index(path: Path, *, mmap: bool) -> Any:
     try:
         return faiss.read_index(str(path), flags)
     except RuntimeError as error:
-        raise ValueError(f"{path.name} is no faiss index: {error}") from error
+        if not path.exists():  # it was replaced meanwhile
+            raise FileNotFoundError(path) from error
+        raise BundleError(f"{path} is no faiss index: {error}") from error
 
 
 def add_vectors(index: Any, x: Singles) -> None:

@@ -17,8 +17,8 @@ from nearkin.index.tuning import least_effort
 from nearkin.metric import Metric
 from nearkin.points import Points
 
-TIMED = 200  # queries by which exact search is timed
-AGAIN = 3  # times
+TIMED, AGAIN = 25, 3  # queries by which a search is timed, and how often
+GAIN = 5e-4  # of recall, by two steps of effort, that is worth going on for
 DOUBT = 0.25  # of a query: what may be missing where nothing was missed
 
 
@@ -38,11 +38,10 @@ def as_queries(metric: Metric, points: Points) -> list[Points]:
 
 
 class Attempt(NamedTuple):
-    """The share of the nearest that was found, what it surely is, and seconds for a query."""
+    """The share of the nearest that was found, and what it surely is."""
 
     recall: float
     sure: float
-    seconds: float
 
 
 class Trial:
@@ -51,7 +50,7 @@ class Trial:
     Attributes
     ----------
     exact_time : float
-        Seconds that exact search takes for a query.
+        Seconds that exact search takes for a query that comes alone.
     row_time : float
         The same for one object.
     """
@@ -70,8 +69,7 @@ class Trial:
         mask[members] = True
         self.limits = held.near(self.all, ks[-1], mask).distances
         if row_time is None:
-            few = self.all[:TIMED]
-            row_time = _shortest(lambda: held.near(few, ks[0])) / len(few) / held.objects.n
+            row_time = self._seconds(lambda q: held.near(q, ks[0])) / held.objects.n
         self.row_time, self.exact_time = row_time, row_time * len(members)
 
     def among(self, members: NDArray[np.int64], k: int) -> Trial:
@@ -80,15 +78,12 @@ class Trial:
 
     def attempt(self, made: Proposals, k: int, effort: Effort) -> Attempt:
         """Return what an effort finds; objects as near as the k-th are as good."""
-        depth = Depth(k, effort, 1.0, 0.0)
-        start = time.perf_counter()
-        near, _ = made.near(self.all, self.held.objects.points, k, depth)
-        seconds = (time.perf_counter() - start) / len(self.all)
+        near, _ = made.near(self.all, self.held.objects.points, k, Depth(k, effort, 1.0, 0.0))
         shares = np.mean(near.distances <= self.limits[:, k - 1 : k], axis=1)
         groups = shares.reshape(len(self.queries), -1)
         n = groups.shape[1]
         means, errors = groups.mean(axis=1), np.maximum(groups.std(axis=1) / n**0.5, DOUBT / n)
-        return Attempt(float(means.min()), float((means - errors).min()), seconds)
+        return Attempt(float(means.min()), float((means - errors).min()))
 
     def tuned(
         self, made: Proposals, k: int, limit: float, recall: float
@@ -98,7 +93,7 @@ class Trial:
         The share has to be exceeded by one standard error: it is measured on a few queries. Also
         returned is the greatest share that was found.
         """
-        best, greatest = None, 0.0
+        best, greatest, items = None, 0.0, self.held.objects.points
         for ladder in made.engine.ladders(made.index, k):
             attempts: dict[Effort, Attempt] = {}
 
@@ -106,31 +101,36 @@ class Trial:
                 attempts[effort] = self.attempt(made, k, effort)
                 return attempts[effort].sure
 
-            effort, _ = least_effort(_while_quick(ladder, attempts, limit), surely, recall)
+            effort, _ = least_effort(
+                _promising(ladder, attempts, len(self.all) * limit), surely, recall
+            )
             greatest = max(greatest, *(one.recall for one in attempts.values()), 0.0)
             if effort is None:
                 continue
-            seconds = min(self.attempt(made, k, effort).seconds for _ in range(AGAIN))
+            depth = Depth(k, effort, attempts[effort].recall, 0.0)
+            seconds = self._seconds(functools.partial(made.near, items=items, k=k, depth=depth))
             if seconds < limit:
-                limit, found = seconds, attempts[effort].recall
-                best = Depth(k, effort, found, seconds / self.row_time)
+                limit, best = seconds, depth._replace(worth=seconds / self.row_time)
         return best, greatest
 
+    def _seconds(self, search: Callable[[Points], object]) -> float:
+        """Return what a query takes that comes alone: the median, best of several times."""
+        times = np.empty((AGAIN, min(TIMED, len(self.all))))
+        for place in np.ndindex(times.shape):
+            start = time.perf_counter()
+            search(self.all[place[1]])
+            times[place] = time.perf_counter() - start
+        return float(np.median(times, axis=1).min())
 
-def _while_quick(
+
+def _promising(
     ladder: list[Effort], attempts: dict[Effort, Attempt], limit: float
 ) -> Iterator[Effort]:
-    """Yield efforts until one has taken far too long."""
+    """Yield efforts until all queries take longer than ``limit``, or more finds no more."""
+    best = [0.0, 0.0]
     for effort in ladder:
-        yield effort
-        if attempts[effort].seconds > 2 * limit:
-            return
-
-
-def _shortest(work: Callable[[], object]) -> float:
-    times = []
-    for _ in range(AGAIN):
         start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return min(times)
+        yield effort
+        best.append(attempts[effort].recall)
+        if time.perf_counter() - start > limit or (best[-1] > 0.5 and best[-1] - best[-3] < GAIN):
+            return
