@@ -38,9 +38,9 @@ def build(
     slower than exact search.
     """
     asked, apart, rest = held_out(held.objects.points.x)
+    if n_queries_for(recall) > N_QUERIES:
+        _warn(f"{N_QUERIES} queries cannot tell whether {recall} of the nearest are found")
     if len(asked) < n_queries_for(recall):
-        if len(asked) == N_QUERIES:
-            _warn(f"{N_QUERIES} queries cannot tell whether {recall} of the nearest are found")
         return None
     ks = [k]
     while ks[-1] * DEEPER <= min(DEEPEST, len(rest) // 8):

@@ -24,8 +24,8 @@ Effort = tuple[int, ...]
 STEP = 2**0.5  # from one effort to the next
 ROUNDS, MEMBERS = 10, 64  # of k-means, and objects of each cell that it sees
 CODE_BITS = 4  # for two coordinates
-REFINED = (4, 16, 64)  # times the wanted number: what codes propose
-WIDEST = 8192  # breadth of a search in a graph
+REFINED = (64, 4, 8, 16, 32)  # times the wanted number: what codes propose
+WIDEST = 8192  # breadth of a search in a graph, and objects that are refined, at most
 
 
 class Engine(Protocol):
@@ -35,7 +35,10 @@ class Engine(Protocol):
         """Return an empty faiss index for vectors like these, to which vectors can be added."""
 
     def ladders(self, index: Any, k: int) -> list[list[Effort]]:
-        """Return lists of efforts to find k, each from quick to thorough."""
+        """Return lists of efforts to find k, each from quick to thorough.
+
+        At the same first number, the first list finds most.
+        """
 
     def parameters(self, effort: Effort) -> Any:
         """Return what a search is passed for an effort."""
@@ -87,7 +90,8 @@ class IVF:
         probes = _steps(1, cells)
         if not self.coded:
             return [[(n,) for n in probes]]
-        return [[(n, times) for n in probes] for times in REFINED]
+        few = [times for times in REFINED if times * k <= min(index.ntotal // 4, WIDEST)]
+        return [[(n, times) for n in probes] for times in few or REFINED[1:2]]
 
     def parameters(self, effort: Effort) -> Any:
         """Return how many cells are looked at, and how many objects refined."""

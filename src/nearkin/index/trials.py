@@ -18,6 +18,7 @@ from nearkin.metric import Metric
 from nearkin.points import Points
 
 TIMED, AGAIN = 25, 3  # queries by which a search is timed, and how often
+SLACK = 2.0  # times as long may all queries together take as they would one by one
 GAIN = 5e-4  # of recall, by two steps of effort, that is worth going on for
 DOUBT = 0.25  # of a query: what may be missing where nothing was missed
 
@@ -93,7 +94,7 @@ class Trial:
         The share has to be exceeded by one standard error: it is measured on a few queries. Also
         returned is the greatest share that was found.
         """
-        best, greatest, items = None, 0.0, self.held.objects.points
+        best, greatest, least, items = None, 0.0, 0, self.held.objects.points
         for ladder in made.engine.ladders(made.index, k):
             attempts: dict[Effort, Attempt] = {}
 
@@ -101,12 +102,13 @@ class Trial:
                 attempts[effort] = self.attempt(made, k, effort)
                 return attempts[effort].sure
 
-            effort, _ = least_effort(
-                _promising(ladder, attempts, len(self.all) * limit), surely, recall
-            )
+            steps = [effort for effort in ladder if effort[0] >= least]
+            quick = _promising(steps, attempts, SLACK * limit * len(self.all))
+            effort, _ = least_effort(quick, surely, recall)
             greatest = max(greatest, *(one.recall for one in attempts.values()), 0.0)
             if effort is None:
                 continue
+            least = least or effort[0]  # no other ladder finds enough with less
             depth = Depth(k, effort, attempts[effort].recall, 0.0)
             seconds = self._seconds(functools.partial(made.near, items=items, k=k, depth=depth))
             if seconds < limit:
