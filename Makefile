@@ -5,10 +5,10 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint format bench clean
+.PHONY: help demo test lint format bench bench-index clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/\t/'
+	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
 
 .venv/ready: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
@@ -39,6 +39,9 @@ format: .venv/ready  ## put the code into house style
 bench: .venv/ready .peers/ready  ## time nearkin against its peers on the same data
 	.peers/bin/python -m pip install --quiet --no-deps --editable .
 	.peers/bin/python benchmarks/run.py
+
+bench-index: .venv/ready  ## time the indexes against faiss, exact search and PostgreSQL
+	$(BIN)/python benchmarks/index.py
 
 clean:  ## remove both environments
 	rm -rf .venv .peers

@@ -220,7 +220,7 @@ def test_a_loaded_index_is_built_again(engine, tmp_path):
 
 def test_an_engine_that_finds_too_little_is_not_used(monkeypatch):
     metric, items, queries = clustered()
-    monkeypatch.setattr(IVF, "ladders", lambda self, index, k: [[(1,)]])
+    monkeypatch.setattr(IVF, "ladders", lambda self, index, k: [[(1, 1)]])
     index = ApproximateIndex(metric, engine=IVF(cells=100))
     index.add(items, range(len(items)))
     with pytest.warns(RuntimeWarning, match=r"cannot surely find 0.99 .* search stays exact"):

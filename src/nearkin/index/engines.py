@@ -19,13 +19,14 @@ from nearkin.bundle import BundleError
 from nearkin.data import check_number
 
 Singles = NDArray[np.float32]
+Places = NDArray[np.int64]
 Effort = tuple[int, ...]
 
 STEP = 2**0.5  # from one effort to the next
-ROUNDS, MEMBERS = 10, 64  # of k-means, and objects of each cell that it sees
-CODE_BITS = 4  # for two coordinates
-REFINED = (64, 4, 8, 16, 32)  # times the wanted number: what codes propose
-WIDEST = 8192  # breadth of a search in a graph, and objects that are refined, at most
+ROUNDS, MEMBERS, FEWEST = 10, 64, 39  # of k-means, objects of a cell that it sees, and in a cell
+CODE_BITS = 4  # for each coordinate
+PROPOSED = (8, 1, 2, 4)  # times the wanted number: what codes propose
+WIDEST = 8192  # breadth of a search in a graph, and objects that codes propose, at most
 
 
 class Engine(Protocol):
@@ -40,8 +41,8 @@ class Engine(Protocol):
         At the same first number, the first list finds most.
         """
 
-    def parameters(self, effort: Effort) -> Any:
-        """Return what a search is passed for an effort."""
+    def search(self, index: Any, x: Singles, k: int, effort: Effort) -> Places:
+        """Return the places of k or more near vectors, nearest first, -1 where there are fewer."""
 
     def fits(self, index: Any) -> bool:
         """Tell whether a faiss index is one of these."""
@@ -54,11 +55,11 @@ class IVF:
     Parameters
     ----------
     cells : int, optional
-        By default 4 times the square root of the number of objects.
+        By default 4 times the square root of the number of objects, with codes half of the root.
     coded : bool, default=False
-        Compare short codes first (two coordinates in half a byte), and only the best with their
-        vectors: several times faster where many cells have to be looked at, as in data without
-        clusters.
+        Keep half a byte of each coordinate, compare these, and let the metric rank more of what
+        they propose: an eighth of the memory, and several times faster where many cells have to
+        be looked at, as in data without clusters.
     """
 
     cells: int | None = None
@@ -71,38 +72,34 @@ class IVF:
     def trained(self, x: Singles) -> Any:
         """Return an empty faiss index whose centres are those of these vectors."""
         n, D = x.shape
-        cells = min(int(4 * n**0.5), n // 39) if self.cells is None else min(self.cells, n)
-        made, arguments = faiss.IndexIVFFlat, [faiss.IndexFlatL2(D), D, max(1, cells)]
+        cells = int((0.5 if self.coded else 4.0) * n**0.5) if self.cells is None else self.cells
+        cells = max(1, min(cells, n // FEWEST if self.cells is None else n))
         if self.coded:
-            made, arguments = faiss.IndexIVFPQFastScan, [*arguments, D // 2, CODE_BITS]
-        index = made(*arguments)
-        index.cp.niter, index.cp.max_points_per_centroid = ROUNDS, MEMBERS
-        index.cp.min_points_per_centroid = 1  # fewer are fine, faiss would say on stderr
-        if self.coded:
+            index = faiss.IndexIVFPQFastScan(faiss.IndexFlatL2(D), D, cells, D, CODE_BITS)
             index.by_residual = False  # one table for a query, not one for each of its cells
             index.pq.cp.niter, index.pq.cp.min_points_per_centroid = ROUNDS, 1
+        else:
+            index = faiss.IndexIVFFlat(faiss.IndexFlatL2(D), D, cells)
+        index.cp.niter, index.cp.max_points_per_centroid = ROUNDS, MEMBERS
+        index.cp.min_points_per_centroid = 1  # fewer are fine, faiss would say on stderr
         index.train(x)
-        return faiss.IndexRefine(index, faiss.IndexFlatL2(D)) if self.coded else index
+        return index
 
     def ladders(self, index: Any, k: int) -> list[list[Effort]]:
-        """Return numbers of cells; with codes, each after how many times k are refined."""
-        cells = (faiss.downcast_index(index.base_index) if self.coded else index).nlist
-        probes = _steps(1, cells)
-        if not self.coded:
-            return [[(n,) for n in probes]]
-        few = [times for times in REFINED if times * k <= min(index.ntotal // 4, WIDEST)]
-        return [[(n, times) for n in probes] for times in few or REFINED[1:2]]
+        """Return numbers of cells, and how many times k objects are proposed."""
+        few = [times for times in PROPOSED if times * k <= min(index.ntotal // 4, WIDEST)]
+        choices = few or PROPOSED[1:2] if self.coded else (1,)
+        return [[(n, times) for n in _steps(1, index.nlist)] for times in choices]
 
-    def parameters(self, effort: Effort) -> Any:
-        """Return how many cells are looked at, and how many objects refined."""
-        cells = faiss.SearchParametersIVF(nprobe=effort[0])
-        if not self.coded:
-            return cells
-        return faiss.IndexRefineSearchParameters(k_factor=float(effort[1]), base_index_params=cells)
+    def search(self, index: Any, x: Singles, k: int, effort: Effort) -> Places:
+        """Return the places of k or more near vectors, -1 where there are fewer."""
+        parameters = faiss.SearchParametersIVF(nprobe=effort[0])
+        places: Places = index.search(x, k * effort[1], params=parameters)[1]
+        return places
 
     def fits(self, index: Any) -> bool:
         """Tell whether a faiss index is one of these."""
-        kind = faiss.IndexRefine if self.coded else faiss.IndexIVFFlat
+        kind = faiss.IndexIVFPQFastScan if self.coded else faiss.IndexIVFFlat
         return isinstance(index, kind)
 
 
@@ -135,9 +132,12 @@ class HNSW:
         """Return breadths of a search."""
         return [[(breadth,) for breadth in _steps(k, max(k, min(WIDEST, index.ntotal)))]]
 
-    def parameters(self, effort: Effort) -> Any:
-        """Return how broad a search is."""
-        return faiss.SearchParametersHNSW(efSearch=effort[0])
+    def search(self, index: Any, x: Singles, k: int, effort: Effort) -> Places:
+        """Return the places of k near vectors, -1 where there are fewer."""
+        places: Places = index.search(x, k, params=faiss.SearchParametersHNSW(efSearch=effort[0]))[
+            1
+        ]
+        return places
 
     def fits(self, index: Any) -> bool:
         """Tell whether a faiss index is one of these."""
@@ -165,14 +165,6 @@ def from_description(said: dict[str, Any]) -> Engine:
     parameters = dict(said)
     engine: Engine = NAMES[parameters.pop("name")](**parameters)
     return engine
-
-
-def search(engine: Engine, index: Any, x: Singles, k: int, effort: Effort) -> NDArray[np.int64]:
-    """Return the places of the k nearest vectors, -1 where there are fewer  (n, k)."""
-    if not len(x):
-        return np.empty((0, k), dtype=np.int64)
-    places: NDArray[np.int64] = index.search(x, k, params=engine.parameters(effort))[1]
-    return places
 
 
 def write_index(index: Any, path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nearkin.index.embedding import Embedding
-from nearkin.index.engines import Effort, Engine, Singles, search
+from nearkin.index.engines import Effort, Engine, Singles
 from nearkin.metric import Metric
 from nearkin.nearest import Near, rank
 from nearkin.points import Points
@@ -35,7 +35,7 @@ class Depth(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """An embedding in units that suit float32; one column of zeros more if there are odd many."""
+    """An embedding in units that suit float32."""
 
     embedding: Embedding
     scale: float
@@ -50,22 +50,15 @@ class Space:
 
     def items(self, points: Points, rows: Integers) -> Singles:
         """Return the vectors of some items  (n, D)."""
-        out = np.zeros((len(rows), self.width), dtype=np.float32)
+        out = np.empty((len(rows), self.embedding.width), dtype=np.float32)
         for start in range(0, len(rows), BLOCK):
             at = slice(start, start + BLOCK)
-            out[at, : self.embedding.width] = self.embedding.items(points[rows[at]]) / self.scale
+            out[at] = self.embedding.items(points[rows[at]]) / self.scale
         return out
 
     def queries(self, points: Points) -> NDArray[np.float64]:
         """Return the vectors of queries  (n, D)."""
-        out = np.zeros((len(points), self.width))
-        out[:, : self.embedding.width] = self.embedding.queries(points) / self.scale
-        return out
-
-    @property
-    def width(self) -> int:
-        """D, an even number."""
-        return self.embedding.width + self.embedding.width % 2
+        return self.embedding.queries(points) / self.scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +104,10 @@ class Proposals:
         queries = self.space.queries(points)
         usable = np.flatnonzero(np.sqrt(np.einsum("nd,nd->n", queries, queries)) <= self.reach)
         x = queries[usable].astype(np.float32)
-        places = search(self.engine, self.index, x, depth.k + MARGIN, depth.effort)
+        wanted = depth.k + MARGIN
+        places = np.empty((0, wanted), dtype=np.int64)
+        if len(x):
+            places = self.engine.search(self.index, x, wanted, depth.effort)
         rows = np.where(places >= 0, self.rows[places], -1)
         good = rows >= 0
         if allowed is not None:
@@ -159,6 +155,6 @@ class Proposals:
             Depth(int(d["k"]), tuple(d["effort"]), float(d["recall"]), float(d["worth"]))
             for d in header["depths"]
         )
-        if not engine.fits(index) or (index.ntotal, index.d) != (len(rows), space.width):
+        if not engine.fits(index) or (index.ntotal, index.d) != (len(rows), embedding.width):
             raise ValueError("the faiss index does not fit")
         return cls(engine, index, space, rows, float(header["reach"]), depths)

