@@ -3,6 +3,7 @@
 import functools
 import subprocess
 import sys
+import threading
 
 import faiss
 import index_cases as cases
@@ -321,11 +322,32 @@ def test_no_engine_ranks_inner_products(engine, rng):
     assert index.metric_type == faiss.METRIC_L2
 
 
-def test_faiss_keeps_its_settings(engine):
+def test_faiss_keeps_its_settings(engine, monkeypatch):
+    metric, items, queries = clustered(n=500, n_queries=200)
+    index = made(items, metric, engine)
+    alone = index.search(queries, 10)
+    monkeypatch.setattr("nearkin.passes.n_cores", lambda: 3)
+    seen = []
+    real = type(engine).search
+
+    def search(self, *arguments):
+        seen.append((threading.get_ident(), faiss.omp_get_max_threads()))
+        return real(self, *arguments)
+
+    monkeypatch.setattr(type(engine), "search", search)
     before = faiss.omp_get_max_threads()
-    metric, items, queries = clustered(n=500)
-    made(items, metric, engine).search(queries, 10)
-    assert faiss.omp_get_max_threads() == before
+    faiss.omp_set_num_threads(2)
+    try:
+        found = index.search(queries, 10)
+        assert faiss.omp_get_max_threads() == 2
+        index.search(queries[0], 10)
+    finally:
+        faiss.omp_set_num_threads(before)
+    assert {threads for _, threads in seen[:-1]} == {1}  # shared out among threads of ours
+    assert threading.get_ident() not in {thread for thread, _ in seen[:-1]}
+    assert seen[-1] == (threading.get_ident(), 2)
+    np.testing.assert_array_equal(found.ids, alone.ids)
+    np.testing.assert_array_equal(found.distances, alone.distances)
 
 
 def test_vectors_rank_as_the_metric_does(rng):

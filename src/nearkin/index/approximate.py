@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from nearkin.index.engines import (
     Engine,
     described,
     from_description,
+    one_thread,
     read_index,
     write_index,
 )
@@ -29,6 +31,7 @@ from nearkin.index.storage import Home
 from nearkin.index.where import Where
 from nearkin.metric import Metric
 from nearkin.nearest import Near, merged
+from nearkin.passes import in_threads, n_cores
 from nearkin.points import Points
 
 Mask = NDArray[np.bool_]
@@ -36,7 +39,7 @@ KIND = "nearkin approximate index"
 ENGINE = "engine.faiss"
 PART = "engine_"
 SMALL = 5_000  # objects that are searched exactly, unless an engine is given
-QUERIES = 1_024  # at a time
+QUERIES = (16, 256)  # at a time, at least and at most
 
 
 class ApproximateIndex:
@@ -221,11 +224,16 @@ def _near(
     """Return the k nearest of each point among the allowed rows, None for all."""
     if made is None:
         return held.near(points, k, allowed)
-    found = Near.none(len(points), k)
-    depths = _depths(made, k, allowed)
-    for start in range(0, len(points), QUERIES):
-        at = slice(start, start + QUERIES)
-        _search_block(held, made, depths, points[at], found.at(at), allowed)
+    found, depths = Near.none(len(points), k), _depths(made, k, allowed)
+    block = int(np.clip(-(-len(points) // (4 * n_cores())), *QUERIES))
+    starts = range(0, len(points), block)
+
+    def part(number: int) -> None:
+        at = slice(starts[number], starts[number] + block)
+        with one_thread() if len(starts) > 1 else nullcontext():
+            _search_block(held, made, depths, points[at], found.at(at), allowed)
+
+    list(in_threads(part, len(starts)))
     return found
 
 

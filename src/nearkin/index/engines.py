@@ -1,12 +1,13 @@
 """faiss engines for Euclidean vectors: how each is made, searched and kept in a file.
 
-What a search may change is passed with it, so nothing that faiss keeps for the whole process, such
-as its number of threads, is touched.
+What a search may change is passed with it: nothing that faiss keeps for the whole process is
+touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -165,6 +166,20 @@ def from_description(said: dict[str, Any]) -> Engine:
     parameters = dict(said)
     engine: Engine = NAMES[parameters.pop("name")](**parameters)
     return engine
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Hold faiss to one thread, where queries are shared out already.
+
+    OpenMP keeps this number for each thread of the process, so no other one sees it.
+    """
+    before = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        yield
+    finally:
+        faiss.omp_set_num_threads(before)
 
 
 def write_index(index: Any, path: Path) -> None:
