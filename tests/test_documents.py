@@ -11,7 +11,9 @@ ROOT = Path(__file__).parent.parent
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
-@pytest.mark.parametrize("document", ["README.md", "docs/answers.md", "docs/guide.md"])
+@pytest.mark.parametrize(
+    "document", ["README.md", "docs/answers.md", "docs/guide.md", "docs/indexes.md"]
+)
 def test_examples_run_as_written(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = PYTHON_BLOCK.findall((ROOT / document).read_text())

@@ -295,8 +295,15 @@ class _Search:
         step = max(min(SCORES // len(z), ITEMS), 4 * self.k)
         for start in range(low, high, step):
             at = slice(start, min(start + step, high))
-            rows = at if self.rows is None else self.rows[at]
-            yield rows, z @ y[rows].T
+            if self.rows is None:
+                yield at, z @ y[at].T
+                continue
+            rows = self.rows[at]
+            dense = rows[-1] + 1 - rows[0] <= 2 * len(rows)
+            if dense and len(z) < y.shape[1]:  # few scores to leave out, rather than to copy items
+                yield rows, (z @ y[rows[0] : rows[-1] + 1].T)[:, rows - rows[0]]
+            else:
+                yield rows, z @ y[rows].T
 
     def _errors(self, rows: Any) -> Singles:
         errors: Singles = self.items.vectors[rows, -1]
