@@ -24,7 +24,7 @@ Places = NDArray[np.int64]
 Effort = tuple[int, ...]
 
 STEP = 2**0.5  # from one effort to the next
-ROUNDS, MEMBERS, FEWEST = 10, 64, 39  # of k-means, objects of a cell that it sees, and in a cell
+ROUNDS, MEMBERS, FEWEST = 10, 40, 39  # of k-means, objects of a cell that it sees, and in a cell
 CODE_BITS = 4  # for each coordinate
 PROPOSED = (8, 1, 2, 4)  # times the wanted number: what codes propose
 WIDEST = 8192  # breadth of a search in a graph, and objects that codes propose, at most

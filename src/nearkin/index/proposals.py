@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -82,7 +83,7 @@ class Proposals:
     reach: float = np.inf
     depths: tuple[Depth, ...] = ()
 
-    @property
+    @cached_property
     def n_left(self) -> int:
         """Number of vectors whose object is there, or removed but not yet cleared away."""
         return int(np.count_nonzero(self.rows >= 0))
