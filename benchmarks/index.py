@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import warnings
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
@@ -31,7 +32,7 @@ K = K_NEAREST
 SINGLES = 40  # queries one by one
 
 
-def rounds(tasks, repeats):
+def best_of(tasks, repeats):
     """Return the shortest time of each task; the tasks take turns."""
     times = dict.fromkeys(tasks, np.inf)
     for _ in range(repeats):
@@ -42,10 +43,19 @@ def rounds(tasks, repeats):
     return times
 
 
-def one_by_one(search, queries):
-    """Return a function that searches for some queries, each alone."""
-    singles = [queries[i] for i in range(SINGLES)]
-    return lambda: [search(query) for query in singles]
+def compared(searches, repeats):
+    """Yield how queries come, and milliseconds for each, by search: (function, queries)."""
+    batch = {name: partial(search, q) for name, (search, q) in searches.items()}
+    times = best_of(batch, repeats)
+    yield "batch", {name: 1e3 * times[name] / len(q) for name, (_, q) in searches.items()}
+
+    def alone(search, q):
+        for i in range(SINGLES):
+            search(q[i : i + 1])
+
+    singles = {name: partial(alone, *parts) for name, parts in searches.items()}
+    times = best_of(singles, repeats)
+    yield "one by one", {name: 1e3 * times[name] / SINGLES for name in searches}
 
 
 def row(*cells):
@@ -56,11 +66,6 @@ def header(title, *cells):
     print(f"\n### {title}\n")
     row(*cells)
     row(*["---"] * len(cells))
-
-
-def per_query(times, name, n_queries, singles):
-    """Return milliseconds for a query of a batch, or alone."""
-    return 1e3 * times[name] / (SINGLES if singles else n_queries)
 
 
 def exact(n, n_queries, repeats):
@@ -82,21 +87,14 @@ def exact(n, n_queries, repeats):
         points = metric.points(queries)
         x = (queries * root).astype(np.float32)
         y = metric.query_vectors(points).astype(np.float32)
-        whole = {
-            "nearkin": lambda ours=ours, points=points: ours.search(points, K),
-            "FlatL2": lambda flat=flat, x=x: flat.search(x, K),
-            "FlatIP": lambda inner=inner, y=y: inner.search(y, K),
+        searches = {
+            "nearkin": (partial(ours.search, k=K), points),
+            "FlatL2": (partial(flat.search, k=K), x),
+            "FlatIP": (partial(inner.search, k=K), y),
         }
-        alone = {
-            "nearkin": one_by_one(lambda q, ours=ours: ours.search(q, K), points),
-            "FlatL2": one_by_one(lambda q, flat=flat: flat.search(q[None], K), x),
-            "FlatIP": one_by_one(lambda q, inner=inner: inner.search(q[None], K), y),
-        }
-        for singles, tasks in ((False, whole), (True, alone)):
-            times = rounds(tasks, repeats)
-            ratio = times["nearkin"] / min(times["FlatL2"], times["FlatIP"])
-            shown = [f"{per_query(times, name, n_queries, singles):.3f}" for name in tasks]
-            row(dim, "one by one" if singles else "batch", *shown, f"{ratio:.2f}")
+        for mode, ms in compared(searches, repeats):
+            ratio = ms["nearkin"] / min(ms["FlatL2"], ms["FlatIP"])
+            row(dim, mode, *(f"{one:.3f}" for one in ms.values()), f"{ratio:.2f}")
 
 
 def approximate(n, n_queries, repeats, clusters):
@@ -126,21 +124,14 @@ def approximate(n, n_queries, repeats, clusters):
         limits = held.near(queries, K).distances[:, -1]
         found = float(np.mean(index.search(queries, K).distances <= limits[:, None]))
         kind = "one cloud" if n_clusters == 1 else f"{n_clusters} clusters"
-        whole = {
-            "approximate": lambda i=index, q=queries: i.search(q, K),
-            "exact": lambda h=held, q=queries: h.near(q, K),
-            "flat": lambda f=flat, x=x: f.search(x, K),
+        searches = {
+            "approximate": (partial(index.search, k=K), queries),
+            "exact": (partial(held.near, k=K), queries),
+            "flat": (partial(flat.search, k=K), x),
         }
-        alone = {
-            "approximate": one_by_one(lambda q, i=index: i.search(q, K), queries),
-            "exact": one_by_one(lambda q, h=held: h.near(q, K), queries),
-            "flat": one_by_one(lambda q, f=flat: f.search(q[None], K), x),
-        }
-        for singles, tasks in ((False, whole), (True, alone)):
-            times = rounds(tasks, repeats)
-            shown = [f"{per_query(times, name, n_queries, singles):.3f}" for name in tasks]
-            ratios = [f"{times[name] / times['approximate']:.1f}" for name in ("exact", "flat")]
-            mode = "one by one" if singles else "batch"
+        for mode, ms in compared(searches, repeats):
+            ratios = [f"{ms[name] / ms['approximate']:.1f}" for name in ("exact", "flat")]
+            shown = [f"{one:.3f}" for one in ms.values()]
             row(kind, made.engine, f"{built:.0f} s", mode, f"{found:.4f}", *shown, *ratios)
 
 
@@ -158,21 +149,13 @@ def overhead(n, n_queries, repeats):
             hybrid, euclidean = ExactIndex(study.metric), ExactIndex(plain)
             hybrid.add(items, range(n))
             euclidean.add(Points(items.x), range(n))
-            bare = Points(queries.x)
-            whole = {
-                "Euclidean": lambda e=euclidean, q=bare: e.search(q, K),
-                "HYB": lambda h=hybrid, q=queries: h.search(q, K),
+            searches = {
+                "Euclidean": (partial(euclidean.search, k=K), Points(queries.x)),
+                "HYB": (partial(hybrid.search, k=K), queries),
             }
-            alone = {
-                "Euclidean": one_by_one(lambda q, e=euclidean: e.search(q, K), bare),
-                "HYB": one_by_one(lambda q, h=hybrid: h.search(q, K), queries),
-            }
-            for singles, tasks in ((False, whole), (True, alone)):
-                times = rounds(tasks, repeats)
-                shown = [f"{per_query(times, name, n_queries, singles):.3f}" for name in tasks]
-                ratio = times["HYB"] / times["Euclidean"]
-                mode = "one by one" if singles else "batch"
-                row(dim, n_classes, mode, *shown, f"{ratio:.2f}")
+            for mode, ms in compared(searches, repeats):
+                ratio = ms["HYB"] / ms["Euclidean"]
+                row(dim, n_classes, mode, *(f"{one:.3f}" for one in ms.values()), f"{ratio:.2f}")
 
 
 def postgres(n, n_queries):
