@@ -26,7 +26,8 @@ Effort = tuple[int, ...]
 STEP = 2**0.5  # from one effort to the next
 ROUNDS, MEMBERS, FEWEST = 10, 40, 39  # of k-means, objects of a cell that it sees, and in a cell
 CODE_BITS = 4  # for each coordinate
-PROPOSED = (8, 1, 2, 4)  # times the wanted number: what codes propose
+PROPOSED = (32, 2, 4, 8, 16)  # times the wanted number: what codes propose
+MARGIN = 16  # objects proposed beyond those wanted, for float32 may swap them
 WIDEST = 8192  # breadth of a search in a graph, and objects that codes propose, at most
 
 
@@ -43,7 +44,7 @@ class Engine(Protocol):
         """
 
     def search(self, index: Any, x: Singles, k: int, effort: Effort) -> Places:
-        """Return the places of k or more near vectors, nearest first, -1 where there are fewer."""
+        """Return the places of more than k near vectors, nearest first, -1 for none."""
 
     def fits(self, index: Any) -> bool:
         """Tell whether a faiss index is one of these."""
@@ -93,9 +94,9 @@ class IVF:
         return [[(n, times) for n in _steps(1, index.nlist)] for times in choices]
 
     def search(self, index: Any, x: Singles, k: int, effort: Effort) -> Places:
-        """Return the places of k or more near vectors, -1 where there are fewer."""
+        """Return the places of more than k near vectors, -1 where there are fewer."""
         parameters = faiss.SearchParametersIVF(nprobe=effort[0])
-        places: Places = index.search(x, k * effort[1], params=parameters)[1]
+        places: Places = index.search(x, k * effort[1] + MARGIN, params=parameters)[1]
         return places
 
     def fits(self, index: Any) -> bool:
@@ -134,10 +135,9 @@ class HNSW:
         return [[(breadth,) for breadth in _steps(k, max(k, min(WIDEST, index.ntotal)))]]
 
     def search(self, index: Any, x: Singles, k: int, effort: Effort) -> Places:
-        """Return the places of k near vectors, -1 where there are fewer."""
-        places: Places = index.search(x, k, params=faiss.SearchParametersHNSW(efSearch=effort[0]))[
-            1
-        ]
+        """Return the places of more than k near vectors, -1 where there are fewer."""
+        parameters = faiss.SearchParametersHNSW(efSearch=effort[0])
+        places: Places = index.search(x, k + MARGIN, params=parameters)[1]
         return places
 
     def fits(self, index: Any) -> bool:

@@ -18,7 +18,6 @@ from nearkin.points import Points
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 BLOCK = 2**14  # objects embedded at a time
-MARGIN = 16  # objects proposed beyond those wanted, for float32 may swap them
 
 
 class Depth(NamedTuple):
@@ -105,10 +104,9 @@ class Proposals:
         queries = self.space.queries(points)
         usable = np.flatnonzero(np.sqrt(np.einsum("nd,nd->n", queries, queries)) <= self.reach)
         x = queries[usable].astype(np.float32)
-        wanted = depth.k + MARGIN
-        places = np.empty((0, wanted), dtype=np.int64)
+        places = np.empty((0, depth.k), dtype=np.int64)
         if len(x):
-            places = self.engine.search(self.index, x, wanted, depth.effort)
+            places = self.engine.search(self.index, x, depth.k, depth.effort)
         rows = np.where(places >= 0, self.rows[places], -1)
         good = rows >= 0
         if allowed is not None:
