@@ -24,8 +24,7 @@ Integers = NDArray[np.int64]
 
 N_QUERIES = 500  # objects held out of the engine while it is tuned
 SAMPLE = 10_000  # objects on which alpha is chosen
-RACE = 50_000  # objects on which an engine has to show that it may be the fastest,
-RACE_LIMIT = 0.5  # in this share of the time: among all of them it is slower
+RACE = 50_000  # objects on which an engine has to show that it may be the fastest
 DEEPER, DEEPEST = 4, 1_000  # from one k to the next, and the last one
 FAR = 4.0  # times as long as the longest query of the tuning
 
@@ -70,7 +69,9 @@ def _fastest(
     for engine in engines:
         if best is not None and len(trial.members) > 2 * RACE:
             part = trial.among(trial.members[:RACE], k)
-            depth, _ = part.tuned(_filled(engine, part, alpha), k, RACE_LIMIT * limit, recall)
+            # cells times their objects are n, so time grows with the root of n; a graph's does too
+            soon = limit * (RACE / len(trial.members)) ** 0.5
+            depth, _ = part.tuned(_filled(engine, part, alpha), k, soon, recall)
             if depth is None:
                 logger.info("%s is too slow on %d objects already", engine, RACE)
                 continue
