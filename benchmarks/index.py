@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 import warnings
+from contextlib import contextmanager
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +31,7 @@ from nearkin.passes import n_cores
 
 K = K_NEAREST
 SINGLES = 40  # queries one by one
+PAUSE = 0.2  # seconds between two insertions
 
 
 def best_of(tasks, repeats):
@@ -159,20 +161,31 @@ def overhead(n, n_queries, repeats):
 
 
 def postgres(n, n_queries):
-    """PostgreSQL: a query from one connection, and eight while rows are inserted."""
+    """PostgreSQL: a query from one connection."""
+    header(f"PostgreSQL, {n} objects, 64 features, M = 3, one connection",
+           "data", "search", "once", "recall", "median ms", "95 % ms")  # fmt: skip
+    with started() as url:
+        for n_clusters in (200, 1):
+            measure(url, n, 64, n_clusters, n_queries, 0.99)
+
+
+def load():
+    """PostgreSQL: eight connections search while rows are inserted."""
+    header("PostgreSQL, 8 connections search while 20,000 rows are added to 20,000",
+           "search", "queries", "queries/s", "wrong", "missing", "recall")  # fmt: skip
+    with started() as url:
+        for graph in (False, True):
+            Load(url, graph).run()
+
+
+@contextmanager
+def started():
+    """Lend a PostgreSQL server."""
     folder = Path(tempfile.mkdtemp(prefix="nk"))
     server = Server(folder)
     try:
         server.create()
-        header(f"PostgreSQL, {n} objects, 64 features, M = 3, one connection",
-               "data", "search", "once", "recall", "median ms", "95 % ms")  # fmt: skip
-        for n_clusters in (200, 1):
-            measure(server.url, n, 64, n_clusters, n_queries, 0.99)
-        header("PostgreSQL, 8 connections search while rows are inserted",
-               "search", "objects", "queries", "queries/s", "wrong", "missing",
-               "recall")  # fmt: skip
-        for graph in (False, True):
-            Load(server.url, graph).run()
+        yield server.url
     finally:
         server.stop()
         shutil.rmtree(folder, ignore_errors=True)
@@ -205,6 +218,7 @@ class Load:
                 low, high = self.there, self.there + self.block
                 index.add(self.items[low:high], range(low, high))
                 self.there = high
+                time.sleep(PAUSE)
             self.done.set()
             for thread in threads:
                 thread.join()
@@ -213,8 +227,7 @@ class Load:
             speed = self.n_queries / (time.perf_counter() - start)
             recall = 1 - self.missing / self.wanted
             kind = "graph" if self.graph else "exact"
-            row(kind, len(index), self.n_queries, f"{speed:.0f}", self.wrong, self.missing,
-                f"{recall:.4f}")  # fmt: skip
+            row(kind, self.n_queries, f"{speed:.0f}", self.wrong, self.missing, f"{recall:.4f}")
 
     def guarded(self, seed):
         try:
@@ -253,7 +266,7 @@ def machine():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = ("exact", "approximate", "overhead", "postgres")
+    parts = ("exact", "overhead", "approximate", "postgres", "load")
     parser.add_argument("parts", nargs="*", default=parts, choices=(*parts, []))
     parser.add_argument("--rows", type=int, default=200_000)
     parser.add_argument("--many", type=int, default=1_000_000, help="rows for approximate search")
@@ -275,6 +288,8 @@ def main():
         approximate(arguments.many, queries, repeats, arguments.clusters)
     if "postgres" in arguments.parts:
         postgres(rows, 300)
+    if "load" in arguments.parts:
+        load()
 
 
 if __name__ == "__main__":
