@@ -5,7 +5,7 @@ BIN := .venv/bin
 export PIP_CONSTRAINT := $(CURDIR)/constraints.txt
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint format bench bench-quality clean
+.PHONY: help demo test lint format bench bench-quality bench-index clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/'
@@ -43,6 +43,9 @@ bench: .venv/ready .peers/ready  ## time nearkin against its peers on the same d
 bench-quality: .peers/ready  ## score nearkin and its peers on the same data; DATA=folder, OPTIONS="..."
 	.peers/bin/python -m pip install --quiet --no-deps --editable .
 	.peers/bin/python benchmarks/quality.py $(if $(DATA),--data $(DATA)) $(OPTIONS)
+
+bench-index: .venv/ready  ## time the indexes against faiss, exact search and PostgreSQL
+	$(BIN)/python benchmarks/index.py
 
 clean:  ## remove both environments
 	rm -rf .venv .peers

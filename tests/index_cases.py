@@ -4,11 +4,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import faiss
 import numpy as np
 import pytest
 
 import nearkin as nk
-from nearkin.index import Where
+from nearkin.index import ApproximateIndex, Where
+
+faiss.omp_set_num_threads(1)  # a graph depends on the order in which threads link objects
+
+
+def built(engine):
+    """A kind of index with this engine, however few objects there are: built when it is filled."""
+
+    class Built(ApproximateIndex):
+        def __init__(self, metric, recall=0.99, engine=engine):
+            super().__init__(metric, recall, engine)
+
+        def add(self, *arguments, **options):
+            super().add(*arguments, **options)
+            if self._made is None:
+                self.build()
+
+    return Built
 
 
 @dataclass(frozen=True)

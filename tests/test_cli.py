@@ -20,6 +20,7 @@ from nearkin import selection
 from nearkin.cli import output
 from nearkin.cli.main import run_app
 from nearkin.cli.reference import commands, split_help, updated
+from nearkin.index import IVF
 from nearkin.study import StudyFolder, write_study
 
 COMMANDS = dict(commands())
@@ -210,6 +211,32 @@ def test_what_goes_wrong_is_said(text, code, said, made):
     assert said in result.stderr
     assert "Traceback" not in result.stderr
     assert result.stdout == ""
+
+
+def test_an_approximate_index_is_built_and_checked(tmp_path, monkeypatch):
+    # few objects would be searched exactly, whatever is asked for
+    monkeypatch.setattr("nearkin.index.approximate.SMALL", 100)
+    monkeypatch.setattr("nearkin.index.approximate.AUTOMATIC", (IVF(),))
+    monkeypatch.setattr(
+        "nearkin.index.trials.Trial._seconds",
+        lambda self, search: 1e-3 if hasattr(search, "func") else 1.0,
+    )
+    write_study(tmp_path / "my-study", StudyFolder("ratings", *made_study(200)))
+    assert run(tmp_path, "fit my-study --method or").returncode == 0
+    built = run(tmp_path, "index build my-study --approximate")
+    assert built.returncode == 0, built.stderr
+    assert "ApproximateIndex(200 objects, IVF(cells=None, coded=False))" in built.stdout
+    (engine,) = (tmp_path / "my-study" / "index-approximate").glob("*/engine.faiss")
+    checked = run(tmp_path, "index check my-study --approximate --json")
+    assert checked.returncode == 0, checked.stderr
+    found = json.loads(checked.stdout)
+    assert found["recall"] >= 0.97
+    assert found["distance_error"] < 1e-9
+    engine.write_bytes(engine.read_bytes()[:-1])
+    damaged = run(tmp_path, "index check my-study --approximate")
+    assert damaged.returncode == 1
+    assert "engine.faiss is damaged or cut short" in damaged.stderr
+    assert "Traceback" not in damaged.stderr
 
 
 def test_filters_and_files(made):

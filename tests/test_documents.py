@@ -11,7 +11,8 @@ PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/answers.md", "docs/guide.md", "docs/rating.md"]
+    "document",
+    ["README.md", "docs/answers.md", "docs/guide.md", "docs/indexes.md", "docs/rating.md"],
 )
 def test_examples_run_as_written(document, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

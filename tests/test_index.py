@@ -11,9 +11,14 @@ from sklearn.linear_model import LogisticRegression
 
 import nearkin as nk
 from nearkin.bundle import BundleError
-from nearkin.index import ExactIndex, FolderBusyError, Where
+from nearkin.index import HNSW, IVF, ExactIndex, FolderBusyError, Where
 
-KINDS = {"exact": ExactIndex}
+KINDS = {
+    "exact": ExactIndex,
+    "cells": cases.built(IVF()),
+    "codes": cases.built(IVF(coded=True)),
+    "graph": cases.built(HNSW()),
+}
 
 
 @pytest.fixture(params=list(KINDS))
@@ -21,17 +26,23 @@ def make(request):
     return KINDS[request.param]
 
 
+@pytest.fixture
+def least(make):
+    """The share of the nearest to be found: of .99, up to 8 of 250 may be missing by chance."""
+    return 1.0 if make is ExactIndex else 0.968
+
+
 @pytest.mark.parametrize("case", cases.CASES, ids=str)
-def test_agrees_with_brute_force(make, case):
-    cases.check_agreement(make, case)
+def test_agrees_with_brute_force(make, least, case):
+    cases.check_agreement(make, case, least)
 
 
-def test_filters(make):
-    cases.check_filters(make)
+def test_filters(make, least):
+    cases.check_filters(make, least)
 
 
-def test_adding_and_removing(make):
-    cases.check_life(make)
+def test_adding_and_removing(make, least):
+    cases.check_life(make, least)
 
 
 def test_empty(make):
@@ -118,9 +129,9 @@ def test_float32_features_stay_small(make):
     x = np.random.default_rng(0).normal(size=(50, 4))
     index = make(metric)
     index.add(metric.points(x.astype(np.float32)), range(50))
-    assert index._objects.points.x.dtype == np.float32
+    assert index._held.objects.points.x.dtype == np.float32
     index.add(metric.points(x), range(50, 100))
-    assert index._objects.points.x.dtype == np.float64
+    assert index._held.objects.points.x.dtype == np.float64
     assert index.search(metric.points(x[3:4]), 1).ids[0, 0] == "53"
 
 

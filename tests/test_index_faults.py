@@ -10,28 +10,34 @@ import textwrap
 import time
 from contextlib import contextmanager
 
+import index_cases  # noqa: F401 - faiss with one thread
 import numpy as np
 import pytest
 
 import nearkin as nk
 from nearkin.bundle import BundleError
-from nearkin.index import ExactIndex, FolderBusyError
+from nearkin.index import HNSW, IVF, ApproximateIndex, ExactIndex, FolderBusyError
 
-KINDS = {"exact": ExactIndex}
+ENGINES = {"cells": IVF(cells=3), "codes": IVF(cells=3, coded=True), "graph": HNSW(links=4)}
+KINDS = {"exact": ExactIndex, **dict.fromkeys(ENGINES, ApproximateIndex)}
 N = 40
 
 
 def example(kind, first):
     """Two indexes that differ in everything a search shows."""
     metric = nk.Metric(np.array([1.0, 2.0]))
+    engine = ENGINES.get(kind)
+    index = KINDS[kind](metric) if engine is None else ApproximateIndex(metric, 0.9, engine)
     x = np.random.default_rng(0).normal(size=(N, 2))
-    index = KINDS[kind](metric)
     index.add(metric.points(x), [f"{first}{i}" for i in range(N)], labels=[first] * N)
+    if engine is not None:
+        assert index.build(k=3)._made is not None
     return index
 
 
 def answer(index):
-    return index.search(index.metric.points([[0.0, 0.0]]), N).ids[0].tolist()
+    queries = index.metric.points([[0.0, 0.0], [1.0, -1.0]])
+    return [index.search(queries, k).ids.tolist() for k in (3, N)]
 
 
 @pytest.fixture(params=list(KINDS))
@@ -220,7 +226,8 @@ def test_two_processes_on_one_folder(kind, folder):
 def test_a_full_disk_leaves_the_old_index(kind, folder):
     before = {path: path.read_bytes() for path in files(folder)}
     index = example(kind, "new")
-    for limit in (0, 100, 300, 700):
+    sizes = {path.stat().st_size for path in files(folder)}
+    for limit in (0, 100, 300, 700, *(size * 3 // 4 for size in sizes if size > 900)):
         pid = os.fork()
         if pid == 0:
             code = 1

@@ -63,8 +63,15 @@ ORDER = [
     "index.collection",
     "index.folder",
     "index.storage",
+    "index.inmemory",
     "index.exact",
     "index.embedding",
+    "index.tuning",
+    "index.engines",
+    "index.proposals",
+    "index.trials",
+    "index.approximate_build",
+    "index.approximate",
     "index.postgres_connection",
     "index.postgres_rows",
     "index.postgres_schema",
@@ -115,6 +122,7 @@ ORDER = [
     "cli.reference",
 ]
 EXTRAS = {
+    "index.engines": {"faiss"},
     "index.postgres_connection": {"psycopg"},
     "index.postgres_schema": {"psycopg"},
     "index.postgres_search": {"psycopg"},

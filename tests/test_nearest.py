@@ -58,14 +58,14 @@ def check(metric, points, q, k, allowed=None):
     st.sampled_from([0.0, 1e4, -1e9]),
     st.booleans(),
     st.booleans(),
-    st.booleans(),
+    st.sampled_from([None, 0.3, 0.9]),
 )
-def test_search_is_exact(seed, n, K, M, k, offset, grid, rated, some):
+def test_search_is_exact(seed, n, K, M, k, offset, grid, rated, share):
     rng = np.random.default_rng(seed)
     metric = random_metric(rng, K, M, profiled=rated and M > 0, grid=grid)
     points = random_points(rng, n, K, M, offset=offset, grid=grid, rated=rated)
     q = random_points(rng, 5, K, M, offset=offset, grid=grid, rated=rated)
-    check(metric, points, q, k, rng.random(n) < 0.3 if some else None)
+    check(metric, points, q, k, None if share is None else rng.random(n) < share)
 
 
 @pytest.mark.parametrize("spread", [1e-40, 1e-5, 1e40])

@@ -39,9 +39,18 @@ class Near(NamedTuple):
     distances: Floats
     rows: Integers
 
-    def at(self, queries: slice) -> Near:
-        """Return a view of some of the queries."""
+    @classmethod
+    def none(cls, n_queries: int, k: int) -> Near:
+        """Return room for what is to be found."""
+        return cls(np.full((n_queries, k), np.inf), np.full((n_queries, k), -1))
+
+    def at(self, queries: Any) -> Near:
+        """Return some of the queries: a view of a slice, else a copy."""
         return Near(self.distances[queries], self.rows[queries])
+
+    def write(self, queries: Any, near: Near) -> None:
+        """Write down what was found for some of the queries."""
+        self.distances[queries], self.rows[queries] = near
 
 
 class Queries(NamedTuple):
@@ -169,7 +178,7 @@ class Neighbours:
 
     def search(self, q: Points, k: int, allowed: NDArray[np.bool_] | None = None) -> Near:
         """Return the k nearest items of each query, among those that are allowed  (n_items,)."""
-        near = Near(np.full((len(q), k), np.inf), np.full((len(q), k), -1))
+        near = Near.none(len(q), k)
         rows = None if allowed is None else np.flatnonzero(allowed)
         with single_blas():
             self._search(q, near, rows)
@@ -205,22 +214,36 @@ class Neighbours:
         """Write the nearest of a block of queries down."""
         whole = [candidates for candidates in found if candidates is not None]
         if len(whole) == len(found):
-            self._rank(q, _joined(whole), near)
+            left = _joined(whole)
+            rank(self.frame.metric, (q, self.points), (left.query, left.item), near)
         else:  # heaps of equal items: fewer queries at a time
             half = len(q) // 2
             for at in (slice(0, half), slice(half, len(q))):
                 self._search(q[at], near.at(at), rows)
 
-    def _rank(self, q: Points, candidates: Candidates, near: Near) -> None:
-        """Score candidates in float64 and write the nearest down."""
-        query, item = candidates.query, candidates.item
-        d = self.frame.metric.pair_distances(q, self.points, query, item)
-        order = np.lexsort((item, d, query))
-        query, item, d = query[order], item[order], d[order]
-        place = np.arange(len(query)) - np.searchsorted(query, query)
-        first = place < near.rows.shape[1]
-        near.rows[query[first], place[first]] = item[first]
-        near.distances[query[first], place[first]] = d[first]
+
+def rank(
+    metric: Metric, sides: tuple[Points, Points], pairs: tuple[Integers, Integers], near: Near
+) -> None:
+    """Score pairs of query and item in float64 and write the nearest of each query down.
+
+    ``sides`` are all queries and all items, ``pairs`` rows of the two; no pair comes twice.
+    """
+    query, item = pairs
+    d = metric.pair_distances(*sides, query, item)
+    order = np.lexsort((item, d, query))
+    query, item, d = query[order], item[order], d[order]
+    place = np.arange(len(query)) - np.searchsorted(query, query)
+    first = place < near.rows.shape[1]
+    near.rows[query[first], place[first]] = item[first]
+    near.distances[query[first], place[first]] = d[first]
+
+
+def merged(first: Near, second: Near) -> Near:
+    """Return the nearest of both; no item may be in both."""
+    d, rows = (np.concatenate(parts, axis=1) for parts in zip(first, second, strict=True))
+    order = np.lexsort((rows, d), axis=1)[:, : first.rows.shape[1]]
+    return Near(np.take_along_axis(d, order, axis=1), np.take_along_axis(rows, order, axis=1))
 
 
 class Candidates(NamedTuple):
@@ -272,8 +295,15 @@ class _Search:
         step = max(min(SCORES // len(z), ITEMS), 4 * self.k)
         for start in range(low, high, step):
             at = slice(start, min(start + step, high))
-            rows = at if self.rows is None else self.rows[at]
-            yield rows, z @ y[rows].T
+            if self.rows is None:
+                yield at, z @ y[at].T
+                continue
+            rows = self.rows[at]
+            dense = rows[-1] + 1 - rows[0] <= 2 * len(rows)
+            if dense and len(z) < y.shape[1]:  # few scores to leave out, rather than to copy items
+                yield rows, (z @ y[rows[0] : rows[-1] + 1].T)[:, rows - rows[0]]
+            else:
+                yield rows, z @ y[rows].T
 
     def _errors(self, rows: Any) -> Singles:
         errors: Singles = self.items.vectors[rows, -1]

@@ -94,7 +94,7 @@ def select(
     *,
     methods: dict[str, Any] | None = None,
     prepare: Any = None,
-    n_folds: int = 5,
+    n_folds: int = 10,
     k: int = 10,
     random_state: Any = 0,
     n_jobs: int = -1,
@@ -114,7 +114,7 @@ def select(
         always among them.
     prepare : transformer, optional
         Of features; fitted anew in each fold, and on all of the data for the best method.
-    n_folds : int, default=5
+    n_folds : int, default=10
         Objects are dealt into this many folds; whole objects are held out.
     k : int, default=10
         NDCG at k.

@@ -115,7 +115,7 @@ def select(
     levels: options.Levels = 3,
     correlation: options.Correlation = 0.95,
     standardise: options.Standardise = False,
-    folds: Annotated[int, typer.Option(min=2, help="Of objects.")] = 5,
+    folds: Annotated[int, typer.Option(min=2, help="Of objects.")] = 10,
     k: Annotated[int, typer.Option("-k", "--k", min=1, help="NDCG at this length.")] = 10,
     seed: options.Seed = 0,
     jobs: output.Jobs = -1,
@@ -143,7 +143,7 @@ def cross_validated(
     preparation: Any,
     seed: int,
     jobs: int,
-    folds: int = 5,
+    folds: int = 10,
     k: int = 10,
 ) -> Any:
     """Return the choice among the methods worth trying."""

@@ -11,7 +11,9 @@ from nearkin.cli import options, output
 
 app = typer.Typer(help="Build and check indexes of a fitted model.", no_args_is_help=True)
 
-Approximate = Annotated[bool, typer.Option(help="A graph: for a million objects and more.")]
+Approximate = Annotated[
+    bool, typer.Option(help="Faster than exact for many objects; finds 99 % of the nearest.")
+]
 Postgres = Annotated[
     str | None,
     typer.Option(envvar="NEARKIN_POSTGRES", help="postgresql://user:password@host/database."),
@@ -29,7 +31,7 @@ def build(
     name: Name = None,
     as_json: output.AsJson = False,
 ) -> None:
-    """Build an index: exact in a folder, a graph, or in PostgreSQL with pgvector.
+    """Build an index: exact or approximate in a folder, or in PostgreSQL with pgvector.
 
     Example: nearkin index build my-study
     """
@@ -47,7 +49,7 @@ def build(
     if as_json:
         output.show_json({"index": where, "objects": len(index)})
     else:
-        print(f"Written: {where} ({len(index)} objects)")
+        print(f"Written: {where}: {index}" if postgres is None else f"Written: {where}")
 
 
 @app.command()

@@ -200,9 +200,13 @@ class Collection:
         for text in texts:
             del self.row_of[text]
 
+    def alive_rows(self) -> NDArray[np.int64]:
+        """Return the rows of objects that were not removed."""
+        return np.flatnonzero(self._parts["alive"].upto(self.n))
+
     def compacted(self) -> Collection:
         """Return the collection without its removed rows, order kept."""
-        rows = np.flatnonzero(self._parts["alive"].upto(self.n))
+        rows = self.alive_rows()
         out = Collection(self.metric)
         out.n, out._row_of, out._texts = len(rows), None, self._texts
         out._parts = {k: Grown(part.upto(self.n)[rows]) for k, part in self._parts.items()}

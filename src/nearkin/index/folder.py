@@ -40,12 +40,12 @@ class FolderBusyError(RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """What a folder holds; ``files`` are paths whose content was checked."""
+    """What a folder holds; ``files`` are what was read from those that are no arrays."""
 
     generation: str
     header: dict[str, Any]
     arrays: dict[str, NDArray[Any]]
-    files: dict[str, Path]
+    files: dict[str, Any]
 
 
 def write_folder(
@@ -92,8 +92,13 @@ def write_folder(
     return generation
 
 
-def read_folder(path: str | Path, kind: str, *, mmap: bool = False) -> Stored:
-    """Return what a folder of this kind holds, every byte checked, or raise ``BundleError``."""
+def read_folder(
+    path: str | Path, kind: str, readers: Mapping[str, Callable[[Path], Any]], *, mmap: bool = False
+) -> Stored:
+    """Return what a folder of this kind holds, every byte checked, or raise ``BundleError``.
+
+    ``readers`` are functions that read a file by name, once its content was checked.
+    """
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"{path}: there is no such folder.")
@@ -102,7 +107,7 @@ def read_folder(path: str | Path, kind: str, *, mmap: bool = False) -> Stored:
     for _ in range(READ_AGAIN):
         generation, digest = _current(path)
         try:
-            return _read(path / generation, digest, kind, mmap)
+            return _read(path / generation, digest, kind, readers, mmap)
         except (FileNotFoundError, BundleError) as error:
             if _current(path) == (generation, digest):
                 if isinstance(error, BundleError):
@@ -111,7 +116,13 @@ def read_folder(path: str | Path, kind: str, *, mmap: bool = False) -> Stored:
     raise FolderBusyError(f"{path} is being replaced faster than it can be read; try again.")
 
 
-def _read(folder: Path, digest: str, kind: str, mmap: bool) -> Stored:
+def _read(
+    folder: Path,
+    digest: str,
+    kind: str,
+    readers: Mapping[str, Callable[[Path], Any]],
+    mmap: bool,
+) -> Stored:
     manifest = folder / MANIFEST
     if manifest.stat().st_size > MAX_MANIFEST_BYTES or _sha256(manifest) != digest:
         raise BundleError(f"{manifest} is damaged: it is not what was written.")
@@ -123,7 +134,7 @@ def _read(folder: Path, digest: str, kind: str, mmap: bool) -> Stored:
             f"{folder.parent} has format version {header.get('format')!r}; this nearkin reads "
             f"version {FORMAT_VERSION}. Upgrade nearkin, or build the index again."
         )
-    arrays, files = {}, {}
+    arrays, files = dict[str, NDArray[Any]](), dict[str, Any]()
     for name, declared in header["files"].items():
         part = folder / name
         if part.parent != folder:
@@ -132,8 +143,8 @@ def _read(folder: Path, digest: str, kind: str, mmap: bool) -> Stored:
             raise BundleError(f"{part} is damaged or cut short: it is not what was written.")
         if part.suffix == ".npy":
             arrays[part.stem] = _array(part, mmap)
-        else:
-            files[name] = part
+        elif name in readers:
+            files[name] = readers[name](part)
     return Stored(folder.name, header, arrays, files)
 
 

@@ -24,12 +24,12 @@ from nearkin.index.postgres_schema import (
     stored_table,
 )
 from nearkin.index.postgres_search import Question, answered, send
+from nearkin.index.tuning import best_alpha, least_effort
 from nearkin.index.where import Where
 from nearkin.metric import Metric
 
 logger = logging.getLogger(__name__)
 SAMPLE, N_QUERIES = 4_000, 200  # objects on which alpha is chosen, queries for both choices
-ALPHAS = (0.25, 0.5, 1.0, 2.0)  # times the balanced one
 TRIAL_BREADTHS = (20, 60)
 BREADTHS = (40, 60, 80, 100, 130, 160, 200, 250, 320, 400, 500, 640, 800, 1000)
 
@@ -90,7 +90,7 @@ class Plan:
 
     def carry_out(self, connection: Connection[Any]) -> None:
         """Build a generation and make it the current one, inside of a transaction."""
-        alpha = best_alpha(connection, self.metric, self.sample, self.k, self.graph)
+        alpha = chosen_alpha(connection, self.metric, self.sample, self.k, self.graph)
         layout = Layout.fitted(self.name, self.columns, self.metric, self.sample.points, alpha)
         layout = load(connection, layout, self.blocks)
         self.graph.create(connection, layout)
@@ -128,24 +128,24 @@ def check_width(metric: Metric) -> None:
         )
 
 
-def best_alpha(
+def chosen_alpha(
     connection: Connection[Any], metric: Metric, sample: Rows, k: int, graph: Graph
 ) -> float | None:
     """Return the weight of the class side with which the graph of a sample misses least."""
     if metric.class_costs is None or len(sample.ids) < 10 * N_QUERIES:
         return None
-    balanced, found = Embedding.fitted(metric, sample.points).alpha, {}
-    for factor in ALPHAS:
-        alpha = balanced * factor
+
+    def recall(alpha: float) -> float:
         layout = Layout.fitted("nearkin trial", (), metric, sample.points, alpha)
         create_table(connection, layout)
         copy_rows(connection, layout, sample)
         graph.create(connection, layout)
         trial = Trial(connection, layout, sample, k)
-        found[alpha] = float(np.mean([trial.recall(breadth) for breadth in TRIAL_BREADTHS]))
+        found = float(np.mean([trial.recall(breadth) for breadth in TRIAL_BREADTHS]))
         drop_table(connection, layout.table)
-        logger.info("alpha %.3g: mean recall %.4f on a sample", alpha, found[alpha])
-    return max(found, key=found.__getitem__)
+        return found
+
+    return best_alpha(Embedding.fitted(metric, sample.points).alpha, recall)
 
 
 def with_breadth(
@@ -156,14 +156,12 @@ def with_breadth(
     A graph that cannot is not used.
     """
     trial = Trial(connection, layout, sample, k)
-    for breadth in BREADTHS:
-        found = trial.recall(breadth)
-        logger.info("breadth %d: recall %.4f", breadth, found)
-        if found >= recall:
-            return replace(layout, breadth=breadth, recall=found)
+    breadth, found = least_effort(BREADTHS, trial.recall, recall)
+    if breadth is not None:
+        return replace(layout, breadth=breadth, recall=found)
     warnings.warn(
-        f"PostgresIndex: the graph finds {found:.4f} of the nearest objects at the greatest "
-        f"breadth, {breadth}, not {recall}, so search stays exact; build(graph=Graph(links=32)) or "
+        f"PostgresIndex: the graph finds {found:.4f} of the nearest objects at a breadth of up "
+        f"to {BREADTHS[-1]}, not {recall}, so search stays exact; build(graph=Graph(links=32)) or "
         "a smaller recall= may help.",
         RuntimeWarning,
         stacklevel=5,

@@ -40,10 +40,15 @@ class Home:
         )
 
     def read(
-        self, path: str | Path, metric: Metric | None, *, mmap: bool = False
+        self,
+        path: str | Path,
+        metric: Metric | None,
+        readers: Mapping[str, Callable[[Path], Any]] | None = None,
+        *,
+        mmap: bool = False,
     ) -> tuple[Stored, Metric]:
         """Return what the folder holds, and its metric."""
-        stored = read_folder(path, self.kind, mmap=mmap)
+        stored = read_folder(path, self.kind, {METRIC: load_metric, **(readers or {})}, mmap=mmap)
         made_with = stored.header.get("metric")
         if metric is not None and fingerprint(metric) != made_with:
             raise ValueError(
@@ -52,7 +57,7 @@ class Home:
                 "with each other. Load it without metric=, or build the index again."
             )
         with self.complaints(path):
-            own = load_metric(stored.files[METRIC])
+            own: Metric = stored.files[METRIC]
             if fingerprint(own) != made_with:
                 raise ValueError("the metric in it is not the one it was made with")
         self._generations[Path(path).resolve()] = stored.generation
