@@ -179,7 +179,14 @@ def n_cores() -> int:
 
 @cache
 def _blas() -> ThreadpoolController:
-    return ThreadpoolController()
+    """Return the BLAS of NumPy and SciPy.
+
+    faiss brings one of its own, whose number OpenMP keeps for each thread: to limit it in one
+    thread and restore it in another would leave the first one limited.
+    """
+    every = ThreadpoolController().select(user_api="blas")
+    ours = [lib["filepath"] for lib in every.info() if "faiss" not in lib["filepath"]]
+    return every.select(filepath=ours)
 
 
 class _SingleBlas:
