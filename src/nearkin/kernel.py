@@ -23,7 +23,7 @@ Integers = NDArray[np.int64]
 Factors = tuple[Floats, Floats]  # A, B with A @ B.T = -d2
 
 BLOCK_ELEMENTS = 2**20
-BLOCK_ROWS = 256  # a block of 256 x 256 stays in cache
+BLOCK_ROWS = 320  # a block of 320 x 320 stays in cache
 MAX_CHUNKS = 16  # fixed, so that sums do not depend on the number of cores
 LOWEST_LOGIT, LOWEST_SUM = -700.0, 1e-200  # just above underflow, and far from it
 
@@ -108,6 +108,7 @@ class LeaveOneOut:
         order = np.argsort(codes, kind="stable")
         x = x - x.mean(axis=0)
         self.x, self.codes = np.ascontiguousarray(x[order]), codes[order]
+        self.squares = self.x * self.x
         n = len(codes)
         self.partnered = np.bincount(codes)[self.codes] > 1
         self.n_counted = int(self.partnered.sum())
@@ -177,7 +178,7 @@ class LeaveOneOut:
             V -= own
         if i == j:
             V *= 0.5  # each pair stands there twice
-        return _weighted_squares(V, self.x[i], self.x[j])
+        return self._weighted_squares(V, i, j)
 
     def _in_logs(self, factors: Factors, rows: Integers) -> tuple[float, Floats]:
         """Return value and gradient of some rows, whatever their distances from all others."""
@@ -187,16 +188,15 @@ class LeaveOneOut:
         own = np.where(self.codes[rows, None] == self.codes, logits, -np.inf)
         log_s, log_t = (logsumexp(part, axis=1) for part in (logits, own))
         V = np.exp(logits - log_s[:, None]) - np.exp(own - log_t[:, None])
-        return float(np.sum(log_t - log_s)), _weighted_squares(V, self.x[rows], self.x)
+        return float(np.sum(log_t - log_s)), self._weighted_squares(V, rows, slice(None))
 
-
-def _weighted_squares(V: Floats, left: Floats, right: Floats) -> Floats:
-    """Return ``sum_ij V_ij (x_ik - x_jk)^2`` for all k without forming differences  (K,)."""
-    # = sum_i (sum_j V_ij) x_ik^2 + sum_j (sum_i V_ij) x_jk^2 - 2 sum_i x_ik (V x)_ik
-    rows, columns = V @ np.ones(V.shape[1]), np.ones(V.shape[0]) @ V
-    squares: Floats = rows @ (left * left) + columns @ (right * right)
-    squares -= 2.0 * np.sum(left * (V @ right), axis=0)
-    return squares
+    def _weighted_squares(self, V: Floats, i: Any, j: Any) -> Floats:
+        """Return ``sum_ij V_ij (x_ik - x_jk)^2`` for all k without forming differences  (K,)."""
+        # = sum_i (sum_j V_ij) x_ik^2 + sum_j (sum_i V_ij) x_jk^2 - 2 sum_i x_ik (V x)_ik
+        rows, columns = V @ np.ones(V.shape[1]), np.ones(V.shape[0]) @ V
+        total: Floats = rows @ self.squares[i] + columns @ self.squares[j]
+        total -= 2.0 * np.sum(self.x[i] * (V @ self.x[j]), axis=0)
+        return total
 
 
 def _outer_sum(a: Floats, b: Floats) -> Floats:
