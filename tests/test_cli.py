@@ -316,7 +316,9 @@ def test_without_labels_ratings_are_enough(tmp_path):
     assert found["class_costs"] is None
 
 
-@pytest.mark.parametrize("method", ["hybrid-profiles", "hybrid-latent", "co", "nca", "euclidean"])
+@pytest.mark.parametrize(
+    "method", ["hybrid-profiles", "hybrid-latent", "hybrid-latent-x", "co", "nca", "euclidean"]
+)
 def test_every_method_can_be_fitted(method, tmp_path):
     write_study(tmp_path / "s", StudyFolder("ratings", *made_study(36)))
     result = run(tmp_path, f"fit s --method {method} --folds 2 --json")

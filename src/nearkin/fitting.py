@@ -33,10 +33,12 @@ def named_methods(random_state: Any = 0) -> dict[str, Any]:
     """Return the methods to fit by name. A ridge of 1 keeps sparse ratings from running away."""
     ordinal, kernel = OrdinalRegression(ridge=1.0), KernelClassifier(random_state=random_state)
     latent = LatentFeatures(random_state=random_state)
+    from_x = LatentFeatures(from_features=True, random_state=random_state)
     return {
         "hybrid": Hybrid(learner=ordinal, classifier=kernel),
         "hybrid-profiles": Hybrid(learner=ordinal, classifier=kernel, missing=ItemProfiles()),
         "hybrid-latent": Hybrid(classifier=kernel, missing=latent),
+        "hybrid-latent-x": Hybrid(classifier=kernel, missing=from_x),
         "or": ordinal,
         "co": ConvexOptimization(),
         "nca": NCA(random_state=random_state),

@@ -10,8 +10,8 @@ import typer
 from nearkin.cli import options, output
 
 METHODS = (
-    "hybrid, hybrid-profiles, hybrid-latent, or, co, nca, euclidean. By default hybrid, and or "
-    "without labels."
+    "hybrid, hybrid-profiles, hybrid-latent, hybrid-latent-x, or, co, nca, euclidean. By default "
+    "hybrid, and or without labels."
 )
 SHOWN = 20
 
