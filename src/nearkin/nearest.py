@@ -10,7 +10,9 @@ is scored again in float64. Equal distances are broken by item order.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +30,7 @@ UNIT = 2.0**-24  # rounding unit of float32
 QUERIES = 128  # rows of a product: enough that the items are read from memory rarely
 SCORES = 2**18  # size of a product: 1 MiB, in cache
 ITEMS = 2**13  # columns of a product at most
+SINGLE = 2**17  # the same for one query: a product that BLAS shares out among cores itself
 CANDIDATES = 2**22  # of all queries together, before they are searched in halves
 SMALL = 2**22  # multiplications not worth a thread
 OUT_OF_RANGE, LARGEST_ERROR, LARGEST = 1e15, 1e37, 1e38
@@ -180,7 +183,7 @@ class Neighbours:
         """Return the k nearest items of each query, among those that are allowed  (n_items,)."""
         near = Near.none(len(q), k)
         rows = None if allowed is None else np.flatnonzero(allowed)
-        with single_blas():
+        with nullcontext() if len(q) == 1 else single_blas():
             self._search(q, near, rows)
         return near
 
@@ -190,7 +193,8 @@ class Neighbours:
         n_blocks = -(-len(q) // QUERIES)
         # the answer is defined exactly, so how the work is cut does not change it
         small = len(q) * n_items * self.vectors.shape[1] < SMALL
-        n_ranges = 1 if small or n_blocks >= 4 * n_cores() else n_cores()
+        whole = small or len(q) == 1 or n_blocks >= 4 * n_cores()
+        n_ranges = 1 if whole else n_cores()
         edges = np.linspace(0, n_items, n_ranges + 1).astype(int)
 
         def part(job: int) -> Candidates | None:
@@ -293,8 +297,10 @@ class _Search:
         """Yield which items, and their lower bounds for each query  (n_queries, n_items)."""
         z, y = self.queries.vectors, self.items.vectors
         step = max(min(SCORES // len(z), ITEMS), 4 * self.k)
-        for start in range(low, high, step):
-            at = slice(start, min(start + step, high))
+        later = max(step, SINGLE) if len(z) == 1 else step  # the first one sets the threshold
+        starts = [low, *range(low + step, high, later)]
+        for start, stop in pairwise([*starts, high] if low < high else []):
+            at = slice(start, stop)
             if self.rows is None:
                 yield at, z @ y[at].T
                 continue
