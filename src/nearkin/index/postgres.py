@@ -102,7 +102,10 @@ class PostgresIndex:
 
     @property
     def recall_(self) -> float | None:
-        """The share of the nearest that the graph found when it was built, None without one."""
+        """The share of the nearest that the graph found when it was built, None without one.
+
+        Less one standard error of the queries it was measured on.
+        """
         layout = self._read()
         return None if layout is None else layout.recall
 

@@ -153,10 +153,10 @@ def with_breadth(
 ) -> Layout:
     """Return the layout with the smallest breadth that finds the share ``recall``.
 
-    A graph that cannot is not used.
+    By one standard error more: it is measured on a few queries. A graph that cannot is not used.
     """
     trial = Trial(connection, layout, sample, k)
-    breadth, found = least_effort(BREADTHS, trial.recall, recall)
+    breadth, found = least_effort(BREADTHS, trial.sure_recall, recall)
     if breadth is not None:
         return replace(layout, breadth=breadth, recall=found)
     warnings.warn(
@@ -188,12 +188,20 @@ class Trial:
 
     def recall(self, breadth: int) -> float:
         """Return the share of the k nearest that the graph finds."""
+        return float(np.mean(self._shares(breadth)))
+
+    def sure_recall(self, breadth: int) -> float:
+        """Return that share less one standard error: a query may lose all or nothing."""
+        shares = self._shares(breadth)
+        return float(np.mean(shares) - np.std(shares) / len(shares) ** 0.5)
+
+    def _shares(self, breadth: int) -> list[float]:
         layout = replace(self.questions[0].layout, breadth=breadth)
         questions = [Question.of(q.points, q.k, q.where, layout) for q in self.questions]
         found = answered(self._ask, questions)
         shares = [
-            np.sum(near.distances <= limit) / len(near.distances)
+            float(np.mean(near.distances <= limit))
             for near, limit in zip(found, self.limits, strict=True)
             if len(limit)
         ]
-        return float(np.mean(shares)) if shares else 1.0
+        return shares or [1.0]
