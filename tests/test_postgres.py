@@ -7,7 +7,7 @@ from postgres_cases import assert_nearest, collection, distances
 
 from nearkin import Metric, Points
 from nearkin.index import PostgresIndex, Where
-from nearkin.index.postgres_build import Graph
+from nearkin.index.postgres_build import Graph, Trial
 
 
 @pytest.mark.parametrize("case", cases.CASES, ids=str)
@@ -345,3 +345,11 @@ def test_replace(rng, connect):
     found = index.search(queries, 10, Where(classes=["a"]))
     d = distances(metric, queries, items[100:])
     assert_nearest(found, d, 10, names(300)[100:])
+
+
+def test_recall_is_asked_for_by_one_standard_error_more(monkeypatch):
+    # a breadth that found .99 of 200 queries found .982 of others: one query loses all or nothing
+    trial = object.__new__(Trial)
+    monkeypatch.setattr(trial, "_shares", lambda _: [1.0] * 99 + [0.0], raising=False)
+    assert trial.recall(40) == pytest.approx(0.99)
+    assert trial.sure_recall(40) == pytest.approx(0.99 - 0.0995 / 10, abs=1e-4)
