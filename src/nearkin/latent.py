@@ -10,6 +10,7 @@ ratings stay comparable.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -99,32 +100,42 @@ class LatentFeatures(BaseEstimator):
             for _ in range(self.n_starts)
         ]
         best = min(ends, key=lambda end: float(end.fun))
-        r, common, z, thresholds = problem.split(best.x)
-        thresholds = for_all_levels(thresholds, np.unique(ratings.level), ratings.n_levels)
-        mean = z.mean(axis=0)
-        self.z_ = (z - mean) @ np.linalg.svd(z - mean, full_matrices=False)[2].T
-        variances, completion = problem.variances(best.x), None
-        if self.from_features:
-            # a new object's z varies as that of an unrated one; b = 0 for those, as everywhere
-            prior = self.n_features / self.ridge
-            Q, b = common + 2.0 * prior, np.outer(variances - prior, np.ones(len(common)))
-            completion = problem.completion(best.x)
-            z = np.where(rated_rows(ratings, len(z))[:, None], z, problem.predicted(best.x))
-        else:
-            Q, b = expected_costs(z, variances, features.u, ratings)
-            Q += common
+        solution, found = self._solution(best, problem), self._handed_over(best.x, problem, ratings)
+        used = np.unique(ratings.level)
+        thresholds = for_all_levels(problem.split(best.x)[3], used, ratings.n_levels)
+        theta = np.concatenate([found["weights"], found["class_costs"][problem.features.triangle]])
+        return Completion(**found, solution=replace(solution, theta=theta), thresholds=thresholds)
+
+    def _solution(self, best: Any, problem: LatentLikelihood) -> Solution:
+        """Return how the solver ended, and warn if it did not converge."""
         residual = float(np.max(np.abs(best.x - np.maximum(best.x - best.jac, problem.lower))))
         converged = residual <= self.tol
         message = f"best of {self.n_starts} starts, residual {residual:.1e}"
         warn_unless(converged, "LatentFeatures", message)
-        theta = np.concatenate([r, Q[np.triu_indices(len(Q))]])
-        solution = Solution(
-            theta, float(best.fun), None, residual, int(best.nit), converged, message
-        )
-        unmeasured = None if completion is None else z
-        return Completion(
-            r, Q, b, solution, 0.0, thresholds, unmeasured=unmeasured, completion=completion
-        )
+        value, n_iter = float(best.fun), int(best.nit)
+        return Solution(best.x, value, None, residual, n_iter, converged, message)
+
+    def _handed_over(
+        self, v: Floats, problem: LatentLikelihood, ratings: Ratings
+    ) -> dict[str, Any]:
+        """Return the parts of the distance, by their names in ``Completion``; keeps ``z_``."""
+        r, common, z, _ = problem.split(v)
+        centred = z - z.mean(axis=0)
+        self.z_ = centred @ np.linalg.svd(centred, full_matrices=False)[2].T
+        variances = problem.variances(v)
+        if not self.from_features:
+            Q, b = expected_costs(z, variances, problem.features.u, ratings)
+            return {"weights": r, "class_costs": Q + common, "profiles": b}
+        # a new object's z varies as that of an unrated one; b = 0 for those, as everywhere
+        prior = self.n_features / self.ridge
+        rated = rated_rows(ratings, len(z))[:, None]
+        return {
+            "weights": r,
+            "class_costs": common + 2.0 * prior,
+            "profiles": np.outer(variances - prior, np.ones(len(common))),
+            "unmeasured": np.where(rated, z, problem.predicted(v)),
+            "completion": problem.completion(v),
+        }
 
 
 def expected_costs(
