@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from nearkin.data import first_rows
 from nearkin.explanation import Explanation, Part
 from nearkin.metric import Metric
-from nearkin.points import Points
+from nearkin.points import Contributions, Points
 
 Floats = NDArray[np.float64]
 CLASSES = "class"
@@ -102,8 +102,9 @@ def explain(
             f"explain(values=...): the metric has {K} features; found shapes "
             f"{raw[0].shape} and {raw[1].shape}."
         )
-    parts = [*_feature_parts(metric, query, item, raw, usual, families or {})]
-    parts += _class_parts(metric, query, item)
+    found = metric.contributions(query, item)
+    parts = _feature_parts(found, raw, usual, families or {})
+    parts += _class_parts(metric, query, item, float(found.features[0, K:].sum()))
     total = math.fsum(part.addend for part in parts)
     if total < 0:  # profiles of two rated objects may add up below 0; a distance does not
         parts.append(Part("cut off at 0", "floor", CLASSES, -total, None))
@@ -115,14 +116,12 @@ def explain(
 
 
 def _feature_parts(
-    metric: Metric,
-    query: Points,
-    item: Points,
+    found: Contributions,
     raw: tuple[Floats, ...],
     usual: Usual | None,
     families: Mapping[str, str],
 ) -> list[Part]:
-    found, K = metric.contributions(query, item), metric.n_given
+    K = len(raw[0])
     known = found.feature_names[:K]
     unknown = [name not in known for name in families]
     if any(unknown):
@@ -145,8 +144,8 @@ def _feature_parts(
     ]
 
 
-def _class_parts(metric: Metric, query: Points, item: Points) -> list[Part]:
-    """Return the class terms: one for each pair of classes in either order, and the profiles."""
+def _class_parts(metric: Metric, query: Points, item: Points, unmeasured: float) -> list[Part]:
+    """Return one part for each pair of classes in either order, and what ratings said."""
     if metric.class_costs is None or metric.classes is None or query.u is None or item.u is None:
         return []
     # sum_cd u_c Q_cd u'_d, the two orders of a pair of classes together: d2 is symmetric
@@ -160,9 +159,8 @@ def _class_parts(metric: Metric, query: Points, item: Points) -> list[Part]:
                 name = f"class {names[c]} - {names[d]}"
                 parts.append(Part(name, "class pair", CLASSES, addend, None))
     # what nobody measured: known of the rated, predicted of the others
-    addend = float(metric.contributions(query, item).features[0, metric.n_given :].sum())
-    if addend != 0:
-        parts.append(Part("unmeasured features", "ratings", CLASSES, addend, None))
+    if unmeasured != 0:
+        parts.append(Part("unmeasured features", "ratings", CLASSES, unmeasured, None))
     # what ratings said of each object itself: u . b' and b . u'
     sides = (("item", query.u[0], item), ("query", item.u[0], query))
     for side, u, other in sides:

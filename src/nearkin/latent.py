@@ -20,7 +20,7 @@ from sklearn.utils import check_random_state
 
 from nearkin.data import Pairs, Ratings, check_number
 from nearkin.learners.ordinal import for_all_levels
-from nearkin.missing import Completion
+from nearkin.missing import Completion, rated_rows
 from nearkin.objectives import inverse, square_link
 from nearkin.ordered_logit import OrderedLogitLink
 from nearkin.pairs import Block, PairFeatures
@@ -155,13 +155,6 @@ def expected_costs(
     return Q, np.where(rated_rows(ratings, len(u))[:, None], B.T - u @ Q, 0.0)
 
 
-def rated_rows(ratings: Ratings, n: int) -> NDArray[np.bool_]:
-    """Tell which of n objects have ratings."""
-    rated = np.zeros(n, dtype=bool)
-    rated[ratings.a] = rated[ratings.b] = True
-    return rated
-
-
 class LatentLikelihood:
     """Mean negative log-likelihood in ``v = [t, q, increments of b, class means, deviations e]``.
 
@@ -215,11 +208,14 @@ class LatentLikelihood:
 
     def split(self, v: Floats) -> tuple[Floats, Floats, Floats, Floats]:
         """Return r (K,), the common part of Q (M, M), z (n, J) and thresholds (P,)."""
-        r, q, gaps, latent = np.split(v, np.cumsum([self.K, 1, self.P]))
-        latent = latent.reshape(-1, self.n_latent)
-        z = self.sources @ latent[: self.S] + latent[self.S :]
+        r, q, gaps, latent = self._parts(v)
+        z = self.predicted(v) + latent.reshape(-1, self.n_latent)[self.S :]
         Q = q * (1.0 - np.eye(self.M))
         return r * self.inverse_scale, Q, z, np.cumsum(gaps)
+
+    def _parts(self, v: Floats) -> list[Floats]:
+        """Return t (K,), q (1,), increments (P,), and coefficients and deviations in one row."""
+        return np.split(v, np.cumsum([self.K, 1, self.P]))
 
     def completion(self, v: Floats) -> Floats:
         """Return C of ``z = [u, x - mean] @ C`` for an object that has no ratings  (M + K, J)."""
@@ -233,7 +229,7 @@ class LatentLikelihood:
         return z
 
     def _coefficients(self, v: Floats) -> Floats:
-        return v[self.K + 1 + self.P :].reshape(-1, self.n_latent)[: self.S]
+        return self._parts(v)[3].reshape(-1, self.n_latent)[: self.S]
 
     def _sum(self, v: Floats, part: Callable[[Block, Pairs, Floats, Terms], Any]) -> Any:
         """Sum ``part`` of the difference in z and of the link's terms over blocks of pairs."""
@@ -256,8 +252,7 @@ class LatentLikelihood:
 
     def __call__(self, v: Floats) -> tuple[float, Floats]:
         """Return value and gradient."""
-        K, P = self.K, self.P
-        c, d = self.features.triangle
+        K, (c, d) = self.K, self.features.triangle
 
         def part(block: Block, pairs: Pairs, difference: Floats, terms: Terms) -> Any:
             # d |z_a - z_b|^2 = 2 (z_a - z_b) . (dz_a - dz_b)
@@ -267,8 +262,8 @@ class LatentLikelihood:
 
         value, in_theta, own, dz = self._sum(v, part)
         in_r, in_q = in_theta[:K], in_theta[K:][c != d].sum(keepdims=True)
-        gaps, share = v[K + 2 : K + 1 + P], self.share[1:-1]
-        latent = v[K + 1 + P :]
+        _, _, increments, latent = self._parts(v)
+        gaps, share = increments[1:], self.share[1:-1]
         # the last term of -log P: log(1 - exp(-gap)) of each inner level, times its share
         room = -np.expm1(-gaps)
         value = float(value) - self.total * float(share @ np.log(room))

@@ -62,6 +62,13 @@ def lift_needed(Q: Floats, u: Floats, b: Floats) -> float:
     return float(max(0.0, -np.min(u @ Q + b)))
 
 
+def rated_rows(ratings: Ratings, n: int) -> NDArray[np.bool_]:
+    """Tell which of n objects have ratings."""
+    rated = np.zeros(n, dtype=bool)
+    rated[ratings.a] = rated[ratings.b] = True
+    return rated
+
+
 def with_unrated_filled(Q: Floats, features: PairFeatures, ratings: Ratings) -> Floats:
     """Return Q with the mean of its kind where no rating shows a pair of classes.
 
@@ -101,7 +108,7 @@ class ItemProfiles(BaseEstimator):
     def complete(self, features: PairFeatures, ratings: Ratings, learner: Any) -> Completion:
         """Learn profiles as further columns of the pair features."""
         check_number("ItemProfiles", "ridge", self.ridge, 1e-6)
-        rated = np.unique(np.concatenate([ratings.a, ratings.b]))
+        rated = np.flatnonzero(rated_rows(ratings, len(features.u)))
         longer = replace(features, profiled=rated, profile_ridge=self.ridge)
         solution = learner.fit_pairs(longer, ratings)
         r, Q, B = longer.split(np.asarray(solution.theta, dtype=np.float64))

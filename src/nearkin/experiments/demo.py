@@ -20,7 +20,7 @@ from nearkin.fitting import fit_model
 from nearkin.latent import LatentFeatures
 from nearkin.learners.hybrid import Hybrid
 from nearkin.learners.ordinal import OrdinalRegression
-from nearkin.missing import ItemProfiles
+from nearkin.missing import ItemProfiles, rated_rows
 from nearkin.model import Model
 from nearkin.preparation import Preparation
 from nearkin.study import StudyFolder
@@ -67,7 +67,7 @@ def demonstrate(folder: Path, seed: int = 0) -> Demonstration:
 def split_last_unrated(study: StudyFolder) -> tuple[StudyFolder, Objects]:
     """Return the study without its last unrated object, and that object."""
     objects, n = study.objects, len(study.objects)
-    unrated = np.setdiff1d(np.arange(n), np.concatenate([study.ratings.a, study.ratings.b]))
+    unrated = np.flatnonzero(~rated_rows(study.ratings, n))
     rest = np.setdiff1d(np.arange(n), unrated[-1:])
     return (
         replace(study, objects=rows_of(objects, rest), ratings=study.ratings.within(rest)),
@@ -87,7 +87,7 @@ def _latent_picture(
     """Draw the inferred space of the rated nodules."""
     X = preparation.fit_transform(study.objects.X)
     z = method.fit(X, study.objects.y, study.ratings).missing_.z_
-    rated = np.unique(np.concatenate([study.ratings.a, study.ratings.b]))
+    rated = rated_rows(study.ratings, len(z))
     return latent_space(path, z[rated], study.objects.y[rated])
 
 

@@ -6,7 +6,6 @@ ratings runs on pair features that have the class terms at their end.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -27,6 +26,7 @@ from nearkin.learners.ordinal import OrdinalRegression
 from nearkin.metric import Metric
 from nearkin.missing import Completion, with_unrated_filled
 from nearkin.pairs import PairFeatures
+from nearkin.points import Points
 from nearkin.solvers import Solution
 
 
@@ -139,8 +139,7 @@ class Hybrid(NearestTrained, BaseEstimator):
             feature_names=names,
             provenance=provenance(self, self.solution_, len(x), len(ratings)),
         )
-        everything = np.hstack([x, z.astype(x.dtype)])
-        self.points_ = replace(self.metric_.points(x, proba=u), x=everything, b=found.profiles)
+        self.points_ = Points(np.hstack([x, z.astype(x.dtype)]), u, found.profiles)
         return self
 
     def _learn(self, features: PairFeatures, ratings: Ratings) -> Completion:
